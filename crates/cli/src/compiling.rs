@@ -3,7 +3,7 @@
 //! A plugin's compiler cannot be interrupted, and it may take minutes. Whoever says stop meanwhile is not made to wait:
 //! nothing is being trained, so the process ends at once.
 
-use crate::output::duration;
+use crate::output::{clear_line, duration};
 use octant_pjrt::backend::{Log, Notice, PastCompileTime};
 use std::io::{IsTerminal, Write};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -20,6 +20,55 @@ pub(crate) fn stop_flag() -> Arc<AtomicBool> {
 
 /// The signal that set the flag, 0 if none did.
 static SIGNAL: LazyLock<Arc<AtomicUsize>> = LazyLock::new(Arc::default);
+
+/// How often a signal came; see [`count_signals`].
+static COUNT: LazyLock<Arc<AtomicUsize>> = LazyLock::new(Arc::default);
+
+/// The program that is being compiled.
+static PROGRAM: Mutex<Option<String>> = Mutex::new(None);
+
+fn set_program(program: Option<&str>) {
+    *PROGRAM.lock().unwrap_or_else(PoisonError::into_inner) = program.map(str::to_string);
+}
+
+/// Ends the process before the first step, or while a compiler cannot be interrupted, and says what it was doing.
+pub(crate) fn end_unfinished() -> ! {
+    /// Several threads watch for signals; one of them speaks.
+    static HAS_ENDED: AtomicBool = AtomicBool::new(false);
+    if HAS_ENDED.swap(true, Ordering::Relaxed) {
+        // The other thread ends the process as soon as it has spoken.
+        std::thread::sleep(Duration::from_secs(1));
+        end()
+    }
+    clear_line();
+    let doing = match &*PROGRAM.lock().unwrap_or_else(PoisonError::into_inner) {
+        Some(program) => format!("while the {program} was being compiled"),
+        None => "before the first step".to_string(),
+    };
+    eprintln!("octant: stopped {doing}; every checkpoint there was is kept");
+    end()
+}
+
+/// Sets the flag at these signals and counts them; somebody else ends the process.
+pub(crate) fn count_signals(signals: &[i32]) -> std::io::Result<()> {
+    for &signal in signals {
+        let count = COUNT.clone();
+        signal_hook::flag::register_usize(signal, SIGNAL.clone(), signal as usize)?;
+        signal_hook::flag::register(signal, STOP.clone())?;
+        // SAFETY: adding to an atomic number is safe in a signal handler.
+        unsafe {
+            signal_hook::low_level::register(signal, move || {
+                count.fetch_add(1, Ordering::Relaxed);
+            })
+        }?;
+    }
+    Ok(())
+}
+
+/// How many of them came.
+pub(crate) fn signals() -> usize {
+    COUNT.load(Ordering::Relaxed)
+}
 
 /// Sets the flag at these signals; a second one ends the process at once.
 pub(crate) fn stop_at(signals: &[i32]) -> std::io::Result<()> {
@@ -56,12 +105,14 @@ pub(crate) fn log() -> Log {
             eprintln!("{program}: compiling, because {reason}{before}");
             let new = Job { program: program.to_string(), begun: Instant::now(), before };
             *job.lock().unwrap_or_else(PoisonError::into_inner) = Some(new);
+            set_program(Some(program));
             let job = job.clone();
             // Without a thread there is no progress to see, which is no reason not to compile.
             let _ = std::thread::Builder::new().name("compiling".into()).spawn(move || watch(&job));
         }
         Notice::Compiled { program, time } => {
             *job.lock().unwrap_or_else(PoisonError::into_inner) = None;
+            set_program(None);
             clear_line();
             if time >= Duration::from_secs(1) {
                 eprintln!("{program}: compiled in {}", duration(time));
@@ -93,9 +144,7 @@ fn watch(job: &Mutex<Option<Job>>) {
         let job = job.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(Job { program, begun, before }) = &*job else { return };
         if STOP.load(Ordering::Relaxed) {
-            clear_line();
-            eprintln!("octant: stopped while the {program} was being compiled; every checkpoint there was is kept");
-            end();
+            end_unfinished();
         }
         if begun.elapsed() >= due {
             due += interval;
@@ -109,14 +158,8 @@ fn watch(job: &Mutex<Option<Job>>) {
     }
 }
 
-fn clear_line() {
-    if std::io::stderr().is_terminal() {
-        eprint!("\r\x1b[2K");
-    }
-}
-
 /// Ends the process without waiting for the compiler's threads, which must not find their library half torn down.
-fn end() -> ! {
+pub(crate) fn end() -> ! {
     let _ = std::io::stdout().flush();
     // SAFETY: nothing runs after this call, and it touches no memory of ours.
     unsafe { libc::_exit(128 + signal()) }

@@ -6,7 +6,7 @@ use crate::device::DeviceFlags;
 use crate::judged::{Judged, resolve};
 use crate::output::{Bar, Json, line};
 use crate::show::{as_json, show};
-use crate::{Ending, device, plots, prepare};
+use crate::{Ending, device, prepare};
 use anyhow::{Context, Result};
 use octant_data::{LastBatch, Loader, LoaderConfig};
 use octant_recipe::Cores;
@@ -104,13 +104,13 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
     let (metrics, findings) = evaluator.run(watched)?;
     if let Some(folder) = &arguments.plots {
         std::fs::create_dir_all(folder).with_context(|| format!("cannot write to {}", folder.display()))?;
-        plots::findings(folder, &findings, &data.classes, &**dataset)?;
+        octant_run::plots::findings(folder, &findings, &data.classes, &**dataset)?;
     }
     let remark = task.remark(&metrics);
     if arguments.json {
         Json::line(json!({
             "event": "done", "images": dataset.len(), "images_in_data": data.total, "weights": weights, "metrics": as_json(&metrics), "remark": remark,
-            "boxes": findings.boxes.as_ref().map(|report| plots::boxes::as_json(report, &data.classes)),
+            "boxes": findings.boxes.as_ref().map(|report| octant_run::plots::boxes::as_json(report, &data.classes)),
         }));
         return Ok(Ending::Done);
     }
@@ -118,7 +118,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
     bar.map_or_else(|| line(&title), |bar| bar.finish(&title));
     remark.iter().for_each(line);
     if let Some(report) = &findings.boxes {
-        line(plots::boxes::table(report, &data.classes));
+        line(octant_run::plots::boxes::table(report, &data.classes));
     } else if let Some(confusion) = findings.confusion {
         let shown = confusion.classes.min(100);
         let names = (0..shown).map(|class| data.classes.get(class).cloned().unwrap_or_else(|| class.to_string()));

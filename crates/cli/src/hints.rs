@@ -4,8 +4,8 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use octant_recipe::flags::flags;
 use octant_train::options::nearest;
 
-/// Keys that several phases share have flags without a path in the recipe.
-const LENGTHS: [&str; 4] = ["epochs", "burn_epochs", "burn_lr", "warm_epoch"];
+/// Flags without a path in the recipe: several phases share them, or they are of the run and not of its recipe.
+const LENGTHS: [&str; 5] = ["epochs", "burn_epochs", "burn_lr", "warm_epoch", "allow_changed"];
 
 /// The same for a sentence about what was given: a value out of a file keeps the name that it has there.
 pub(crate) fn with_flags_given(sentence: &str, arguments: impl Iterator<Item = String>) -> String {

@@ -124,6 +124,13 @@ pub(crate) fn shortened(line: &str) -> String {
     line.chars().take(columns().unwrap_or(usize::MAX).saturating_sub(1)).collect()
 }
 
+/// Removes what is being redrawn on the terminal behind standard error.
+pub(crate) fn clear_line() {
+    if std::io::stderr().is_terminal() {
+        eprint!("\r\x1b[2K");
+    }
+}
+
 /// Bytes with a unit.
 pub(crate) fn bytes(count: u64) -> String {
     const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];

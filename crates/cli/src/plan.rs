@@ -7,8 +7,7 @@
 
 mod board;
 mod processes;
-pub(crate) mod search;
-mod steps;
+pub(crate) mod steps;
 mod table;
 mod turns;
 
@@ -19,10 +18,10 @@ use board::{OPTIMISM, Outcome, asked};
 use octant_pjrt::boards::Board;
 use octant_pjrt::estimate::estimate;
 use octant_recipe::Recipe;
+use octant_run::search::{Search, Size};
 use octant_runtime::Cost;
 use octant_train::options::OptionTable;
 use octant_zoo::ModelEntry;
-use search::{Search, Size};
 use serde_json::Value;
 use std::path::PathBuf;
 use std::time::Duration;

@@ -2,14 +2,15 @@
 
 use crate::data::Ticking;
 use crate::{fetching, weights};
-use anyhow::{Context, Result};
+use anyhow::Result;
 use octant_data::Dataset;
 use octant_pjrt::discover::cache_folder;
 use octant_recipe::{Data, EvaluationData, Recipe, RecipeError, Surroundings};
+use octant_zoo::ModelEntry;
 use std::path::{Path, PathBuf};
 
 /// Octant's cache, downloads with a line that shows them, bars on the terminal.
-struct Terminal;
+pub(crate) struct Terminal;
 
 impl Surroundings for Terminal {
     fn cache(&self) -> PathBuf {
@@ -18,6 +19,10 @@ impl Surroundings for Terminal {
 
     fn local(&self, location: &Path) -> octant_recipe::Result<PathBuf> {
         fetching::localize_data(location).map_err(|error| RecipeError::Refused(format!("{error:#}")))
+    }
+
+    fn weights(&self, given: &Path, model: &ModelEntry) -> octant_recipe::Result<PathBuf> {
+        weights::resolve(given, model).map_err(|error| RecipeError::Refused(format!("{error:#}")))
     }
 
     fn reading(&self, what: &str, dataset: &dyn Dataset, work: &mut dyn FnMut(&dyn Dataset)) {
@@ -43,31 +48,11 @@ pub(crate) fn evaluation_data(
     Ok(octant_recipe::evaluation_data(recipe, classes, trained_on.as_deref(), on_train, &Terminal)?)
 }
 
-/// The weights that a recipe starts from, on this machine; its model in the form that they have.
-pub(crate) fn local_weights(recipe: &mut Recipe) -> Result<Option<PathBuf>> {
-    let Some(given) = &recipe.weights else { return Ok(None) };
-    let path = weights::resolve(given, octant_zoo::find(&recipe.model)?).with_context(|| {
-        format!(
-            "{} starts from weights that are not here: give a file with --weights FILE, fetch them beforehand with `octant \
-             weights get {} --mirror FOLDER`, or start from random ones with --weights none",
-            recipe.name, recipe.model
-        )
-    })?;
-    octant_recipe::follow_weights(recipe, &path)?;
-    Ok(Some(path))
-}
-
 /// The weights of a checkpoint of a run; a damaged one is said.
 pub(crate) fn checkpoint_weights(run: &Path, wanted: Option<&str>) -> Result<PathBuf> {
     let (path, warning) = octant_recipe::checkpoint_weights(run, wanted)?;
     warning.iter().for_each(|warning| eprintln!("warning: {warning}"));
     Ok(path)
-}
-
-/// The batch size of the run that is there, if there is one.
-pub(crate) fn batch_size(run: &Path) -> Option<usize> {
-    let size = octant_recipe::config(run).ok()?.get("batch_size")?.as_integer()?;
-    usize::try_from(size).ok()
 }
 
 /// A run with nearly that name beside where it was looked for, as the rest of a sentence.

@@ -1,27 +1,26 @@
 //! Text and JSON output of a run.
 
-use crate::gallery::Gallery;
 use crate::output::{Bar, Json, bytes, count, duration, line};
-use crate::{hints, timeline};
-use octant_recipe::{Recipe, lints};
-use octant_runtime::Timeline;
-use octant_train::run::{EpochReport, StepReport, Watcher};
-use octant_train::{Metric, Phase, Session};
+use crate::{hints, timeline, train};
+use octant_run::{Observer, PhaseStart, RunEvent, RunStart};
+use octant_runtime::MemoryUse;
+use octant_train::Metric;
+use octant_train::run::{EpochReport, PhaseMemory, StepReport};
 use serde_json::{Map, Value, json};
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 /// Bars and lines of text, or JSON objects.
-pub(crate) struct Display<'a> {
-    /// The images that are rendered during training.
-    gallery: Option<Gallery<'a>>,
-    stop: Arc<AtomicBool>,
+pub(crate) struct Display {
     json: bool,
     bar: Option<Bar>,
     /// The run directory.
     run: PathBuf,
+    /// The board is to be shown beside the run, and is while this is held.
+    shows_board: bool,
+    board: Option<octant_board::Serving>,
+    /// Devices that work together.
+    devices: usize,
     /// Steps of the epoch that were done before this process began.
     before: u64,
     /// When the first epoch of this process began, and how many there are after this one.
@@ -47,51 +46,74 @@ impl Pace {
     }
 }
 
-impl<'a> Display<'a> {
-    pub fn new(stop: Arc<AtomicBool>, json: bool, gallery: Option<Gallery<'a>>) -> Display<'a> {
+impl Display {
+    pub fn new(json: bool, shows_board: bool) -> Display {
         Display {
-            gallery,
-            stop,
             json,
             bar: None,
             run: PathBuf::new(),
+            shows_board,
+            board: None,
+            devices: 1,
             before: 0,
             begun: None,
             progress: Pace::default(),
         }
     }
 
-    pub fn start(&mut self, recipe: &Recipe, text: &str, run: &Path, resumed: Option<u64>) {
-        self.run = run.to_path_buf();
-        match self.json {
-            true => Json::line(
-                json!({ "event": "start", "recipe": recipe.name, "model": recipe.model, "run": run, "resumed_from_step": resumed }),
-            ),
-            false => line(text),
-        }
-    }
-
-    pub fn say(&mut self, text: &str) {
-        let text = &hints::with_flags(text);
-        match self.json {
-            true => Json::line(json!({ "event": "message", "text": text })),
-            false => line(text),
-        }
-    }
-}
-
-impl Watcher for Display<'_> {
-    fn phase_begins(&mut self, phase: &Phase, session: &Session) {
-        let (learning, all) = lints::learning(phase, session.variables());
-        let text = format!("{}, {}", compiled(&phase.name, session), lints::share(phase, session.variables()));
+    fn start(&mut self, start: &RunStart) {
+        self.run = start.run.clone();
+        self.devices = start.device.devices;
+        let (recipe, device) = (&start.recipe, &start.device);
         match self.json {
             true => Json::line(json!({
-                "event": "phase", "name": phase.name, "epochs": phase.epochs,
-                "variables": session.variables().iter().map(|spec| spec.shape.elements()).sum::<usize>(),
-                "parameters": all, "learning": learning, "peak_bytes": session.cost().0.peak(),
+                "event": "start", "recipe": recipe.name, "model": recipe.model, "run": start.run,
+                "resumed_from_step": start.resumed.as_ref().map(|resumed| resumed.step),
+                "device": device.backend, "device_kind": device.kind, "devices": device.devices,
+                "batch_size": device.batch_size, "batch_per_device": device.batch_per_device(),
             })),
-            false => line(text),
+            false => {
+                line(if start.resumed.is_some() {
+                    format!("{start}; --fresh would start over")
+                } else {
+                    start.to_string()
+                });
+                line(device);
+            }
         }
+        if self.shows_board {
+            self.board = crate::board::beside(&start.run, &mut |text| say(text, self.json));
+        }
+    }
+
+    /// Peaks of all phases. The line of a phase says its own, so that one alone needs no table.
+    fn planned(&self, phases: &[PhaseMemory]) {
+        if self.json {
+            let phase = |phase: &PhaseMemory| json!({ "name": phase.phase, "training_bytes": phase.training, "evaluation_bytes": phase.evaluation });
+            let phases: Vec<Value> = phases.iter().map(phase).collect();
+            return Json::line(json!({ "event": "planned", "devices": self.devices, "phases": phases }));
+        }
+        if phases.len() > 1 {
+            line(format_args!("memory at the peak, on each of {}:", count(self.devices as u64, "device")));
+            line(format_args!("  {:<20} {:>12} {:>12}", "phase", "training", "evaluation"));
+            for PhaseMemory { phase, training, evaluation } in phases {
+                line(format_args!("  {phase:<20} {:>12} {:>12}", bytes(*training), bytes(*evaluation)));
+            }
+        }
+    }
+
+    fn phase(&self, phase: &PhaseStart) {
+        let PhaseStart { name, epochs, variables, parameters, trainable, .. } = phase;
+        if self.json {
+            return Json::line(json!({
+                "event": "phase", "name": name, "epochs": epochs, "variables": variables, "parameters": parameters,
+                "learning": trainable, "frozen": phase.frozen, "peak_bytes": phase.peak_bytes,
+            }));
+        }
+        let made = if phase.from_cache { "loaded" } else { "compiled" };
+        let (seconds, peak) = (duration(phase.compile_time), bytes(phase.peak_bytes));
+        let frozen = &phase.frozen;
+        line(format_args!("{name}: {variables} variables, step {made} in {seconds}, {peak} at the peak, {frozen}"));
     }
 
     fn epoch_begins(&mut self, epoch: u64, epochs: u64, steps: u64, done: u64) {
@@ -104,27 +126,17 @@ impl Watcher for Display<'_> {
         self.bar = (!self.json).then(|| Bar::new(format!("epoch {epoch}/{epochs}"), steps));
     }
 
-    fn is_due(&self) -> bool {
-        self.bar.as_ref().is_some_and(Bar::is_due)
-    }
-
     fn step(&mut self, report: &StepReport) {
         let left = self.begun.and_then(|begun| self.progress.left(report.done, begun.elapsed()));
         let left = left.map(|left| format!("  {} left", duration(left))).unwrap_or_default();
         let Some(bar) = &mut self.bar else { return };
         let images = (report.done - self.before) as f64 * report.batch_size as f64;
         let speed = images / bar.elapsed().as_secs_f64().max(1e-9);
-        let memory = report.memory.map(|memory| format!("  {} memory", bytes(memory.used))).unwrap_or_default();
+        let memory = memory_text(&report.memory).map(|text| format!("  {text}")).unwrap_or_default();
         bar.draw(
             report.done,
             &format!("{}{left}  {speed:.0} images/s  lr {}{memory}", show(&report.metrics), number(report.rate)),
         );
-    }
-
-    fn validates(&mut self, done: u64, batches: u64) {
-        if let Some(bar) = &mut self.bar {
-            bar.draw_over(done, batches, "validation");
-        }
     }
 
     fn epoch_ends(&mut self, report: &EpochReport) {
@@ -143,13 +155,18 @@ impl Watcher for Display<'_> {
             object.insert("images_per_second".into(), rate.into());
             object.insert("elapsed_seconds".into(), taken.as_secs_f64().into());
             object.insert("seconds_left".into(), left.map(|left| left.as_secs_f64()).into());
+            let memory: Vec<u64> = report.memory.iter().map(|memory| memory.used).collect();
+            object.insert("memory_bytes".into(), memory.into());
             object.insert("verdict".into(), verdict.into());
             Json::line(Value::Object(object));
         } else if let Some(bar) = self.bar.take() {
             let EpochReport { epoch, epochs, .. } = report;
             let left = left.map(|left| format!(", {} left", duration(left))).unwrap_or_default();
+            // The bar shows one device's; of several, the end of an epoch lists all.
+            let memory = memory_text(&report.memory).filter(|_| report.memory.len() > 1);
+            let memory = memory.map(|text| format!("; {text}")).unwrap_or_default();
             bar.finish(&format!(
-                "epoch {epoch}/{epochs}  {}  {}/step  {rate:.0} images/s  {}  lr {}\n  {} so far{left}; {verdict}",
+                "epoch {epoch}/{epochs}  {}  {}/step  {rate:.0} images/s  {}  lr {}\n  {} so far{left}; {verdict}{memory}",
                 count(times.steps, "step"),
                 duration(per_step),
                 show(&report.metrics),
@@ -158,42 +175,58 @@ impl Watcher for Display<'_> {
             ));
         }
     }
+}
 
-    fn loss(&mut self, step: u64, loss: f64) {
-        if self.json {
-            Json::line(json!({ "event": "step", "step": step, "loss": loss }));
+/// A line of text, or a message as JSON.
+fn say(text: &str, json: bool) {
+    let text = &hints::with_flags(text);
+    match json {
+        true => Json::line(json!({ "event": "message", "text": text })),
+        false => line(text),
+    }
+}
+
+impl Observer for Display {
+    fn event(&mut self, event: &RunEvent) {
+        train::note_progress(event, &self.run);
+        match event {
+            RunEvent::Message(text) => say(text, self.json),
+            RunEvent::Warning(text) => say(&format!("warning: {text}"), self.json),
+            RunEvent::Started(start) => self.start(start),
+            RunEvent::Planned(phases) => self.planned(phases),
+            RunEvent::Phase(phase) => self.phase(phase),
+            RunEvent::EpochBegins { epoch, epochs, steps, done } => self.epoch_begins(*epoch, *epochs, *steps, *done),
+            RunEvent::Step(report) => self.step(report),
+            RunEvent::Loss { step, loss } if self.json => {
+                Json::line(json!({ "event": "step", "step": step, "loss": loss }));
+            }
+            RunEvent::Validated { done, batches } => {
+                if let Some(bar) = &mut self.bar {
+                    bar.draw_over(*done, *batches, "validation");
+                }
+            }
+            RunEvent::Epoch(report) => self.epoch_ends(report),
+            RunEvent::Recorded { timeline, trace } => {
+                if let Some(bar) = &self.bar {
+                    bar.wipe();
+                }
+                timeline::tell(timeline, trace, self.json);
+            }
+            RunEvent::Ended(outcome) => train::show_outcome(outcome, self.json),
+            // A log of every step is for machines, and checkpoints are only worth a word when one fails.
+            RunEvent::Loss { .. } | RunEvent::Checkpoint { .. } => {}
         }
     }
 
-    fn gallery(&mut self, phase: &Phase, session: &Session) -> Vec<(String, octant_events::Value)> {
-        let drawn = self.gallery.as_ref().map(|gallery| gallery.now(phase, session));
-        // An image is worth having, but not worth ending a run for.
-        drawn
-            .transpose()
-            .unwrap_or_else(|error| {
-                self.say(&format!("the image of predictions could not be made: {error:#}"));
-                None
-            })
-            .unwrap_or_default()
+    fn is_due(&self) -> bool {
+        self.bar.as_ref().is_some_and(Bar::is_due)
     }
+}
 
-    fn recorded(&mut self, timeline: &Timeline) {
-        if let Some(bar) = &self.bar {
-            bar.wipe();
-        }
-        // A trace is worth having, but not worth ending a run for.
-        if let Err(error) = timeline::tell(timeline, &self.run.join("trace.json"), self.json) {
-            self.say(&format!("the recording could not be kept: {error:#}"));
-        }
-    }
-
-    fn message(&mut self, text: &str) {
-        self.say(text);
-    }
-
-    fn stops(&self) -> bool {
-        self.stop.load(Ordering::Relaxed)
-    }
+/// Memory in use on each device.
+fn memory_text(memory: &[MemoryUse]) -> Option<String> {
+    let used: Vec<String> = memory.iter().map(|memory| bytes(memory.used)).collect();
+    (!used.is_empty()).then(|| format!("{} memory", used.join(", ")))
 }
 
 /// Four digits that matter.
@@ -217,12 +250,4 @@ pub(crate) fn show(metrics: &[Metric]) -> String {
 /// Metrics as an object; what is not a number is null.
 pub(crate) fn as_json(metrics: &[Metric]) -> Map<String, Value> {
     metrics.iter().map(|(name, value)| (name.clone(), json!(value))).collect()
-}
-
-/// A line about what was compiled.
-fn compiled(name: &str, session: &Session) -> String {
-    let parameters: usize = session.variables().iter().map(|spec| spec.shape.elements()).sum();
-    let (memory, cost) = session.cost();
-    let (made, seconds) = (if cost.from_cache { "loaded" } else { "compiled" }, duration(cost.compile_time));
-    format!("{name}: {parameters} variables, step {made} in {seconds}, {} at the peak", bytes(memory.peak()))
 }

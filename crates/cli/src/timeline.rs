@@ -1,10 +1,9 @@
 //! Where the time of steps went: a table for the terminal, a trace for a viewer.
 
 use crate::output::{Json, duration, line};
-use anyhow::{Context, Result};
+use anyhow::Result;
 use octant_runtime::{Backend, Occupation, PartTiming, Recording, Timeline};
-use serde_json::{Value, json};
-use std::collections::BTreeSet;
+use serde_json::json;
 use std::path::Path;
 
 /// A recording of a session's steps. The CPU engine measures its parts itself, compiled programs are watched.
@@ -25,13 +24,15 @@ impl Profile {
             Some(recording) => recording.finish()?,
             None => Timeline::of_parts("cpu", &parts()),
         };
-        tell(&timeline, Path::new("trace.json"), as_json)
+        let path = Path::new("trace.json");
+        octant_run::write_trace(path, &timeline)?;
+        tell(&timeline, path, as_json);
+        Ok(())
     }
 }
 
-/// Writes a recording as a trace and prints what took the most time.
-pub(crate) fn tell(timeline: &Timeline, path: &Path, as_json: bool) -> Result<()> {
-    write(path, timeline)?;
+/// Prints what took the most time, and where the trace lies.
+pub(crate) fn tell(timeline: &Timeline, path: &Path, as_json: bool) {
     match as_json {
         true => {
             let (busy, waiting) = timeline.occupation().map(|share| (share.busy, share.waiting)).unzip();
@@ -46,7 +47,6 @@ pub(crate) fn tell(timeline: &Timeline, path: &Path, as_json: bool) -> Result<()
             line(format_args!("{} holds the same on a line of time; https://ui.perfetto.dev opens it", path.display()));
         }
     }
-    Ok(())
 }
 
 /// Prints the parts that take the most time, with their share.
@@ -60,27 +60,4 @@ fn show(parts: &[PartTiming]) {
         line(format_args!("{:>5.1} % {:>9}  {} {}", share * 100.0, duration(part.time), part.what, part.path));
     }
     line(format_args!("{} parts in all", parts.len()));
-}
-
-/// Writes a trace that Perfetto and Chrome's `chrome://tracing` open.
-fn write(path: &Path, timeline: &Timeline) -> Result<()> {
-    let lanes: BTreeSet<(&str, &str)> =
-        timeline.spans.iter().map(|span| (span.plane.as_str(), span.lane.as_str())).collect();
-    let planes: BTreeSet<&str> = lanes.iter().map(|(plane, _)| *plane).collect();
-    let plane_number = |plane: &str| planes.iter().position(|known| *known == plane);
-    let lane_number = |lane: (&str, &str)| lanes.iter().position(|known| *known == lane);
-    let named = |what: &str, process: Option<usize>, thread: Option<usize>, name: &str| json!({ "ph": "M", "name": what, "pid": process, "tid": thread, "args": { "name": name } });
-    let mut events: Vec<Value> =
-        planes.iter().map(|plane| named("process_name", plane_number(plane), None, plane)).collect();
-    events.extend(
-        lanes.iter().map(|&(plane, lane)| named("thread_name", plane_number(plane), lane_number((plane, lane)), lane)),
-    );
-    events.extend(timeline.spans.iter().map(|span| {
-        json!({
-            "ph": "X", "name": span.name, "pid": plane_number(&span.plane), "tid": lane_number((&span.plane, &span.lane)),
-            "ts": span.start.as_secs_f64() * 1e6, "dur": span.length.as_secs_f64() * 1e6,
-        })
-    }));
-    let text = json!({ "traceEvents": events, "displayTimeUnit": "ms" }).to_string();
-    std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
 }

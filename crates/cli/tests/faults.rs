@@ -92,7 +92,7 @@ fn a_damaged_checkpoint_falls_back_to_the_one_before() {
         std::fs::write(&file, bytes).unwrap();
         let output = finish(train(&run));
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
-        assert!(text.contains("damaged") && text.contains("going on from the one before it"), "{name}: {text}");
+        assert!(text.contains("damaged") && text.contains("resuming from the one before it"), "{name}: {text}");
         assert!(traces(&run) == expected, "{name}");
     }
 }
@@ -104,7 +104,7 @@ fn a_checkpoint_of_another_model_is_refused_and_fresh_starts_over() {
     finish(train(&run));
     let config = std::fs::read(run.join("config.toml")).unwrap();
     let mut other = train(&run);
-    other.args(["--set", "model=\"fashion-cnn\""]);
+    other.args(["--set", "model=\"fashion-cnn\"", "--epochs", "5"]);
     let output = other.output().unwrap();
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(!output.status.success() && text.contains("another model"), "{text}");

@@ -140,7 +140,7 @@ fn a_server_that_is_not_there_does_not_keep_a_run_from_its_end() {
     let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     command.args(["--mlflow", &format!("http://{free}")]);
     let output = command.output().unwrap();
-    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(output.status.success() && text.contains("metrics are not mirrored to mlflow now: cannot reach"), "{text}");
 }
 

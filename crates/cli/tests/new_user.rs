@@ -38,7 +38,7 @@ fn the_same_command_resumes_where_it_stopped_without_a_directory_being_named() {
     let at = folder.path();
     done(at, &format!("{TINY} --epochs 2 --time 0s"));
     let text = done(at, &format!("{TINY} --epochs 2"));
-    assert!(text.contains("going on with glyphs from step 1 of runs/glyphs-1"), "{text}");
+    assert!(text.contains("glyphs resumes from step 1 of runs/glyphs-1"), "{text}");
     assert!(!at.join("runs/glyphs-2").exists());
     // It has come to its end now, so that the same command begins another one; and so do other settings.
     done(at, &format!("{TINY} --epochs 2 --time 0s"));
@@ -79,7 +79,7 @@ fn a_last_checkpoint_that_is_gone_is_said_and_nothing_starts_from_zero() {
     done(at, &format!("{TINY} --epochs 1 --out run"));
     std::fs::remove_dir_all(at.join("run/checkpoints/last")).unwrap();
     let text = done(at, "octant train run --epochs 2");
-    assert!(text.contains("the last checkpoint is gone; going on from the best one, at step 8"), "{text}");
+    assert!(text.contains("the last checkpoint is gone; resuming from the best one, "), "{text}");
 }
 
 #[test]
@@ -124,10 +124,12 @@ fn every_command_that_a_run_names_works() {
     assert_eq!(stopped, ["octant train 'a run'"]);
     let mut commands = hints(&done(at, &format!("{} --json", stopped[0])));
     assert!(commands.iter().any(|command| command.ends_with("--epochs 2")), "it is still improving: {commands:?}");
-    // Without a rate nothing improves, so that the first epoch stays the best one.
+    // Without a rate nothing improves, so that the first epoch stays the best one; but nothing overfits either.
     let idle = hints(&done(at, &format!("{tiny} --out idle --epochs 6 --lr 0")));
-    assert!(idle.iter().any(|command| command.starts_with("octant train idle/config.toml")), "{idle:?}");
+    assert!(!idle.iter().any(|command| command.contains("--weight-decay")), "{idle:?}");
     commands.extend(idle);
+    // What a run that overfits proposes, see `train/summary.rs`.
+    commands.push("octant train idle/config.toml --weight-decay 0.1 --patience 3 --fresh".into());
     for command in &commands {
         // A server runs until it is ended.
         let command = command.replace("octant board ", "timeout 3 octant board ");

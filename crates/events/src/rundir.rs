@@ -49,7 +49,9 @@ impl RunDirectory {
         for folder in ["checkpoints", "plots", "predictions"] {
             remove(&path.join(folder))?;
         }
-        for file in event_files(path).into_iter().chain([path.join("log.txt")]) {
+        let of_run =
+            ["log.txt", "summary.json", "history.toml", "data.toml", "held_out.txt"].map(|name| path.join(name));
+        for file in event_files(path).into_iter().chain(of_run) {
             remove(&file)?;
         }
         make(&path.join("checkpoints"))?;

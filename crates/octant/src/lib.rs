@@ -48,8 +48,9 @@
 //!
 //! # Recipes
 //!
-//! A [`Recipe`](recipe::Recipe) is everything a run needs to know, as TOML; [`recipe::train`] runs one. `examples/fine_tune.rs`
-//! fine-tunes a model of the [`zoo`] on a folder of images.
+//! A [`Recipe`](recipe::Recipe) is everything a run needs to know, as TOML, and a [`TrainJob`](run::TrainJob) runs one: the same
+//! orchestration as `octant train`, with the same run directory. `examples/fine_tune.rs` fine-tunes a model of the [`zoo`] on a
+//! folder of images.
 //!
 //! # Features
 //!
@@ -68,6 +69,7 @@ pub use octant_nn as nn;
 #[cfg(feature = "pjrt")]
 pub use octant_pjrt as pjrt;
 pub use octant_recipe as recipe;
+pub use octant_run as run;
 pub use octant_runtime as runtime;
 pub use octant_tensor as tensor;
 pub use octant_train as train;
@@ -83,6 +85,7 @@ pub mod prelude {
     pub use octant_nn::layers::{BatchNorm, Conv2d, ConvTranspose2d, Dense};
     pub use octant_nn::{Context, Mode, Objective, Optimizer, Precision, loss};
     pub use octant_recipe::{LocalFiles, Recipe};
+    pub use octant_run::{Observer, RunEvent, RunOutcome, TrainJob};
     pub use octant_runtime::{Backend, CompileOptions, Mesh};
     pub use octant_train::run::{EpochReport, Watcher};
     pub use octant_train::step::StepPlan;

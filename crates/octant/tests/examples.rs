@@ -41,8 +41,11 @@ fn a_model_of_the_zoo_is_fine_tuned_on_a_folder() {
         "phases.0.epochs=2".to_string(),
     ];
     let run = folder.path().join("run");
-    fine_tune::fine_tune(&settings, &run).unwrap();
-    assert!(run.join("checkpoints/best/model.safetensors").is_file());
+    let outcome = fine_tune::fine_tune(&settings, &run).unwrap();
+    assert_eq!(outcome.summary.progress.epoch, 2);
+    for left in ["checkpoints/best/model.safetensors", "plots/loss.png", "plots/predictions.png", "network.json"] {
+        assert!(run.join(left).is_file(), "{left}");
+    }
 }
 
 #[test]

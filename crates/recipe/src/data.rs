@@ -13,6 +13,7 @@ use crate::transform::generated_fits;
 use crate::{Cache, Recipe, Result, ValidationPart};
 use octant_data::readers::{self, Split, folders_beside_train};
 use octant_data::{Cached, DataError, Dataset, Matched, PackedCopy, Target, pack_once};
+use octant_zoo::ModelEntry;
 use sources::{Open, OpenSplit, eight_bits};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -50,6 +51,14 @@ pub trait Surroundings {
     /// A location as a local path; remote ones may be fetched.
     fn local(&self, location: &Path) -> Result<PathBuf> {
         Ok(location.to_path_buf())
+    }
+
+    /// The file of weights that a recipe names for its model; published ones and addresses may be fetched.
+    fn weights(&self, given: &Path, model: &ModelEntry) -> Result<PathBuf> {
+        match given.is_file() {
+            true => Ok(given.to_path_buf()),
+            false => refuse!("there is no file {} of weights for {}", given.display(), model.name),
+        }
     }
 
     /// Does work that reads every sample of a data set, and may show how far it is.

@@ -1,4 +1,4 @@
-//! Which directory a run lives in, and whether it begins or goes on there.
+//! Which directory a run lives in, and whether it begins or resumes there.
 
 use crate::error::{refusal, refuse};
 use crate::{Recipe, Result};
@@ -9,11 +9,11 @@ use octant_zoo::identity::Card;
 use std::path::{Path, PathBuf};
 use toml::Table;
 
-/// A run that is about to begin or to go on.
+/// A run that is about to begin or to resume.
 pub struct Opened {
     /// Where it writes.
     pub directory: RunDirectory,
-    /// Where it goes on, if it does.
+    /// Where it resumes, if it does.
     pub checkpoint: Option<Checkpoint>,
     /// Something the person should know, such as a damaged checkpoint.
     pub warning: Option<String>,
@@ -38,7 +38,7 @@ pub fn of_run(run: &Path) -> Result<Recipe> {
 }
 
 /// The directory that was asked for; without one, that of an unfinished run of the same recipe with the same settings, which
-/// then goes on, or the next free one under `folder`.
+/// then resumes, or the next free one under `folder`.
 pub fn choose(wanted: Option<&Path>, folder: &Path, recipe: &Recipe, fresh: bool) -> PathBuf {
     if let Some(wanted) = wanted {
         return wanted.to_path_buf();
@@ -93,42 +93,65 @@ pub fn checkpoint_weights(run: &Path, wanted: Option<&str>) -> Result<(PathBuf, 
     }
 }
 
-/// Goes on with the run in that directory if there is one and `fresh` is not asked for; begins one otherwise.
-pub fn open(path: &Path, recipe: &Recipe, fresh: bool) -> Result<Opened> {
-    if RunDirectory::exists(path) && !fresh {
-        let before = of_run(path).map(|recipe| recipe.name).unwrap_or_default();
-        if before != recipe.name {
-            refuse!(
-                "{} holds a run of {before}, not of {}; choose another directory, or start over in this one",
-                path.display(),
-                recipe.name
-            );
-        }
-        if let Some((mut checkpoint, warning, name)) = newest(&path.join("checkpoints"))? {
-            let lengths = checkpoint.progress.file_lengths();
-            let directory = RunDirectory::resume(path, || lengths)?;
-            if warning.is_some() && checkpoint.path.ends_with(format!("{name}.bak")) {
-                checkpoint.replace_damaged(name)?;
-            }
-            return Ok(Opened { directory, checkpoint: Some(checkpoint), warning });
-        }
+/// A run that can be resumed; nothing was changed yet.
+pub struct Resumable {
+    /// Where it resumes.
+    pub checkpoint: Checkpoint,
+    /// Why this is not the newest checkpoint, where it is not.
+    warning: Option<String>,
+    /// Under which name the checkpoint was looked for.
+    name: &'static str,
+}
+
+/// The run in a directory, where it has a checkpoint to resume from. A run of another recipe is refused.
+pub fn resumable(path: &Path, recipe: &Recipe) -> Result<Option<Resumable>> {
+    if !RunDirectory::exists(path) {
+        return Ok(None);
     }
+    let before = of_run(path).map(|recipe| recipe.name).unwrap_or_default();
+    if before != recipe.name {
+        refuse!(
+            "{} holds a run of {before}, not of {}; choose another directory, or start over in this one",
+            path.display(),
+            recipe.name
+        );
+    }
+    newest(&path.join("checkpoints"))
+}
+
+impl Resumable {
+    /// Resumes in that directory, whose files are cut back to the checkpoint.
+    pub fn open(self, path: &Path) -> Result<Opened> {
+        let Resumable { mut checkpoint, mut warning, name } = self;
+        let lengths = checkpoint.progress.file_lengths();
+        let directory = RunDirectory::resume(path, || lengths)?;
+        if let Some(warning) = warning.as_mut().filter(|_| checkpoint.path.ends_with(format!("{name}.bak"))) {
+            checkpoint.replace_damaged(name)?;
+            *warning += &format!("; it is {} now", checkpoint.path.display());
+        }
+        Ok(Opened { directory, checkpoint: Some(checkpoint), warning })
+    }
+}
+
+/// Begins a run in that directory; what is there is removed.
+pub fn begin(path: &Path, recipe: &Recipe) -> Result<Opened> {
     let directory = RunDirectory::create(path, &recipe.to_text())?;
     Ok(Opened { directory, checkpoint: None, warning: None })
 }
 
-/// The checkpoint to go on from: the last one, or where it is damaged or gone the best one, never none without a word.
-fn newest(folder: &Path) -> Result<Option<(Checkpoint, Option<String>, &'static str)>> {
+/// The checkpoint to resume from: the last one, or where it is damaged or gone the best one, never none without a word.
+fn newest(folder: &Path) -> Result<Option<Resumable>> {
     let last = match Checkpoint::newest(folder, "last") {
-        Ok(Some((checkpoint, warning))) => return Ok(Some((checkpoint, warning, "last"))),
+        Ok(Some((checkpoint, warning))) => return Ok(Some(Resumable { checkpoint, warning, name: "last" })),
         Ok(None) => None,
         Err(error) => Some(error),
     };
     match (Checkpoint::newest(folder, "best"), last) {
         (Ok(Some((best, _))), last) => {
             let why = last.map_or_else(|| "the last checkpoint is gone".to_string(), |error| error.to_string());
-            let warning = format!("{why}; going on from the best one, at step {}", best.progress.step);
-            Ok(Some((best, Some(warning), "best")))
+            let (path, step) = (best.path.display(), best.progress.step);
+            let warning = Some(format!("{why}; resuming from the best one, {path} at step {step}"));
+            Ok(Some(Resumable { checkpoint: best, warning, name: "best" }))
         }
         (_, Some(error)) => Err(error.into()),
         (_, None) => Ok(None),
@@ -150,7 +173,7 @@ mod tests {
         let recipe = glyphs();
         let first = choose(None, folder.path(), &recipe, false);
         assert!(first.ends_with("glyphs-1"));
-        let run = open(&first, &recipe, false).unwrap();
+        let run = begin(&first, &recipe).unwrap();
         assert!(choose(None, folder.path(), &recipe, false).ends_with("glyphs-2"), "another process is at work there");
         drop(run);
         assert_eq!(choose(None, folder.path(), &recipe, false), first, "it was stopped");

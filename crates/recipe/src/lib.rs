@@ -3,7 +3,7 @@
 //! A [`Recipe`] is a TOML table with everything a run needs to know: the task, the model, the data, and phases with their
 //! optimizers, schedules and transforms. [`table`] finds one, [`set`] and [`set_text`] override single keys, [`check`]
 //! validates the table and returns a [`Recipe`]. [`data`], [`phases`] and [`task`] turn it into the parts of a run, and [`lints`] warns
-//! about likely mistakes before it begins; [`plan`] combines the parts, and [`train`] does all of it.
+//! about likely mistakes before it begins; [`plan`] combines the parts. `octant-run` does all of it.
 //!
 //! This crate is independent of the command line. Errors name keys of the recipe in backquotes.
 
@@ -25,7 +25,9 @@ mod transform;
 
 pub use auto::resolve_auto;
 pub use data::{Data, EvaluationData, LocalFiles, SOURCES, SourceEntry, Surroundings, data, evaluation_data};
-pub use directory::{Opened, checkpoint_weights, choose, class_names, config, of_run, open, trained_on};
+pub use directory::{
+    Opened, Resumable, begin, checkpoint_weights, choose, class_names, config, of_run, resumable, trained_on,
+};
 pub use error::{RecipeError, Result};
 pub use octant_train::options::nearest;
 pub use phases::{DEFAULT_SLOTS, Facts, images_per_update, phases, phases_on, refuse_ignored_sizes, scaling, slots_of};
@@ -33,7 +35,7 @@ pub use recipe::{
     AugmentOptions, Auto, BadLabels, BestMode, Cache, Cores, DataSource, DegradeOptions, GainOptions, GanOptions,
     NormKind, NormalizationMode, Per, PhaseRecipe, Recipe, ScheduleKind, ScheduleRecipe, ValidationPart,
 };
-pub use run::{fix_paths, follow_weights, mesh, plan, train, weights};
+pub use run::{fix_paths, follow_weights, mesh, plan, weights};
 pub use tables::{BUILT_IN, built_in, check, set, set_text, table, text};
 pub use task::{TASKS, TaskEntry, best, model, smaller_is_better, task};
 pub use transform::{Transforms, image, transform};

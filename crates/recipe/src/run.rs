@@ -1,15 +1,12 @@
-//! From a recipe to the run that it describes: devices, paths, weights to start from, and the run itself.
+//! From a recipe to the parts of the run that it describes: devices, paths, weights to start from, and the plan.
 
 use crate::error::{refusal, refuse};
-use crate::{
-    Cores, Data, Opened, Recipe, Result, Surroundings, best, class_names, data, model, open, phases,
-    refuse_ignored_sizes, smaller_is_better, transform,
-};
+use crate::{Cores, Data, Recipe, Result, best, model, phases, refuse_ignored_sizes, smaller_is_better, transform};
 use octant_archive::{Archive, Fit};
 use octant_data::listed;
 use octant_nn::Adapters;
 use octant_runtime::{Backend, Mesh};
-use octant_train::run::{RunPlan, Summary, Watched, Watcher, run};
+use octant_train::run::{RunPlan, Watched};
 use octant_train::{Trainable, Values};
 use octant_zoo::ModelEntry;
 use octant_zoo::identity::{Card, identify};
@@ -113,31 +110,4 @@ pub fn weights(path: &Path, recipe: &Recipe, data: &Data) -> Result<(Values, Str
         of_head.for_each(|spec| drop(values.insert(spec.path.clone(), spec.initial(seed))));
     }
     Ok((values, text))
-}
-
-/// Trains by a recipe in a directory, or goes on with the run that is there. `weights` must be a file.
-pub fn train(
-    recipe: &Recipe,
-    backend: &Arc<dyn Backend>,
-    directory: &Path,
-    surroundings: &dyn Surroundings,
-    watcher: &mut dyn Watcher,
-) -> Result<Summary> {
-    let data = data(recipe, &class_names(directory), surroundings)?;
-    let mut recipe = recipe.clone();
-    let chosen = crate::resolve_auto(&mut recipe, data.train.len(), data.outputs);
-    chosen.iter().for_each(|sentence| watcher.message(sentence));
-    let recipe = &recipe;
-    let initial = match &recipe.weights {
-        Some(path) => {
-            let (values, matching) = weights(path, recipe, &data)?;
-            watcher.message(&format!("weights from {}: {matching}", path.display()));
-            values
-        }
-        None => Values::new(),
-    };
-    let plan = plan(recipe, &data, backend, initial)?;
-    let Opened { directory, checkpoint, warning } = open(directory, recipe, false)?;
-    warning.iter().for_each(|warning| watcher.message(warning));
-    Ok(run(&plan, directory, checkpoint, watcher)?)
 }

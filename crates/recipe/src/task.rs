@@ -203,6 +203,11 @@ impl TaskEntry {
         refuse!("`task` must be {}, not \"{name}\"{hint}", one_of(&names))
     }
 
+    /// Whether its targets are boxes, for which steps have slots.
+    pub fn has_boxes(&self) -> bool {
+        self.network == ModelTask::Detect
+    }
+
     /// Refuses keys of the recipe that this task would ignore.
     fn check(&self, recipe: &Recipe) -> Result<()> {
         let phase = |is: fn(&PhaseRecipe) -> bool| recipe.phases.iter().any(is);

@@ -38,7 +38,8 @@ pub struct Checkpoint {
 const MODEL: &str = "model.safetensors";
 const STATE: &str = "state.safetensors";
 const PROGRESS: &str = "progress.toml";
-const CONFIG: &str = "config.toml";
+/// The configuration that a checkpoint was written with.
+pub const CONFIG: &str = "config.toml";
 const CHECKSUMS: &str = "checksums.txt";
 
 impl Checkpoint {
@@ -64,7 +65,7 @@ impl Checkpoint {
             Ok(checkpoint) if !newest.exists() => Ok(Some((checkpoint, None))),
             Ok(checkpoint) => {
                 let step = checkpoint.progress.step;
-                let warning = format!("{first}; going on from the one before it, {} at step {step}", backup.display());
+                let warning = format!("{first}; resuming from the one before it, {} at step {step}", backup.display());
                 Ok(Some((checkpoint, Some(warning))))
             }
             Err(_) if !newest.exists() && !backup.exists() => Ok(None),
@@ -134,6 +135,20 @@ fn verify(path: &Path) -> Result<(), TrainError> {
     Ok(())
 }
 
+/// The newest whole checkpoint of any name; none where there is none.
+pub fn kept(folder: &Path) -> Option<Checkpoint> {
+    let found = ["last", "best"].iter().filter_map(|name| Checkpoint::newest(folder, name).ok().flatten());
+    found.map(|(checkpoint, _)| checkpoint).max_by_key(|checkpoint| checkpoint.progress.step)
+}
+
+/// The same as the rest of a sentence.
+pub(crate) fn kept_text(folder: &Path) -> String {
+    match kept(folder) {
+        Some(kept) => format!("the last good one is {} at step {}", kept.path.display(), kept.progress.step),
+        None => "there is no earlier one".to_string(),
+    }
+}
+
 /// What is about to be written.
 pub struct Contents {
     /// The tensors.
@@ -152,13 +167,7 @@ pub struct Contents {
 pub fn write(folder: &Path, name: &str, contents: &Contents) -> Result<PathBuf, TrainError> {
     let temporary = folder.join(format!("{name}.tmp"));
     let failed = |problem: String| {
-        let good = match Checkpoint::newest(folder, name) {
-            Ok(Some((good, _))) => {
-                format!("the last good one is {} at step {}", good.path.display(), good.progress.step)
-            }
-            _ => "there is no earlier one".to_string(),
-        };
-        TrainError::Checkpoint(format!("the checkpoint could not be written: {problem}; {good}"))
+        TrainError::Checkpoint(format!("the checkpoint could not be written: {problem}; {}", kept_text(folder)))
     };
     fill(&temporary, contents).map_err(&failed)?;
     let path = exchange(folder, name, &temporary).map_err(|error| failed(error.to_string()))?;

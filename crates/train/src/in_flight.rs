@@ -5,6 +5,7 @@ use crate::{Observer, Task, TrainError};
 use octant_data::Batch;
 use octant_runtime::Buffer;
 use std::collections::VecDeque;
+use std::time::{Duration, Instant};
 
 /// Batches that are copied to the devices before the step that is queued next. XLA's plugins copy a batch in the background,
 /// but executing a step waits for its own: 20 to 40 ms for 64 images of 640².
@@ -63,6 +64,9 @@ impl Observation {
 /// Steps that may be queued at a time. Enough that the device never waits for the host; few, because each holds its
 /// batch in memory, and because a run that is to stop waits for all of them.
 const MOST: usize = 4;
+/// Steps that take this long are queued one at a time: the host needs no lead over them, and a run that is to stop waits for
+/// one of them only.
+const LONG: Duration = Duration::from_millis(300);
 
 /// The steps that were queued last, each by an output that is not donated: the step is done when its output is ready.
 #[derive(Default)]
@@ -70,6 +74,8 @@ pub struct InFlight {
     outputs: VecDeque<(Option<u64>, Buffer)>,
     /// Outputs of finished steps that have a number.
     finished: Vec<(u64, Buffer)>,
+    /// The last step that was waited for took long.
+    is_slow: bool,
 }
 
 impl InFlight {
@@ -85,7 +91,12 @@ impl InFlight {
 
     fn add(&mut self, step: Option<u64>, output: Buffer) -> Result<(), TrainError> {
         self.outputs.push_back((step, output));
-        if self.outputs.len() > MOST { self.finish_oldest() } else { Ok(()) }
+        while self.outputs.len() > if self.is_slow { 1 } else { MOST } {
+            let begun = Instant::now();
+            self.finish_oldest()?;
+            self.is_slow = begun.elapsed() >= LONG;
+        }
+        Ok(())
     }
 
     fn finish_oldest(&mut self) -> Result<(), TrainError> {

@@ -14,7 +14,7 @@ mod samples;
 
 pub use plan::{RunOptions, RunPlan, Watched};
 pub use programs::ProgramReport;
-pub use report::{Ending, EpochReport, StepReport, Summary, Times, Watcher};
+pub use report::{Ending, EpochReport, PhaseMemory, StepReport, Summary, Times, Watcher};
 
 use crate::checkpoint::{Checkpoint, CheckpointWriter, Contents, averages};
 use crate::in_flight::Ahead;
@@ -22,13 +22,15 @@ use crate::progress::PlateauState;
 use crate::session::UploadedBatch;
 use crate::state::Values;
 use crate::step::{self, Role, StepPlan};
-use crate::{Evaluator, Findings, Phase, Rate, RunProgress, Session, TrainError};
+use crate::{Evaluator, Findings, Phase, Rate, RunProgress, Session, SessionPrograms, TrainError};
 use octant_data::{Batches, LastBatch, Loader, LoaderConfig, Mix, Position};
 use octant_events::RunDirectory;
 use octant_nn::schedule::Plateau;
+use octant_runtime::MemoryPlan;
 use octant_zoo::identity::Card;
 use recording::Recorder;
 use report::Bottleneck;
+use std::collections::VecDeque;
 use std::time::Instant;
 
 /// Runs, or goes on with, what is planned.
@@ -108,9 +110,14 @@ impl<'p> Runner<'p, '_> {
     fn run(mut self, from: Option<Checkpoint>) -> Result<Summary, TrainError> {
         let mut known = self.plan.weights.clone();
         let mut from = from;
+        let mut compiled = None;
         let ending = loop {
             let phase = &self.plan.phases[self.progress.phase];
-            let mut session = self.open(phase, &known, from.take())?;
+            let mut session = self.open(phase, &known, from.take(), compiled.as_mut().and_then(VecDeque::pop_front))?;
+            if compiled.is_none() {
+                compiled = Some(self.compile_ahead(&session)?);
+            }
+            self.watcher.phase_begins(phase, &session);
             let ended = self.phase(phase, &mut session).map_err(|error| session.explained(error))?;
             self.end_recording(&session, true)?;
             self.note_programs(&session);
@@ -158,18 +165,29 @@ impl<'p> Runner<'p, '_> {
         let step = phase.step(&self.plan.step, &self.plan.mesh);
         let values = checkpoint.values(&step::evaluation(&step)?.variables, false)?;
         let evaluator = Evaluator::new(&self.plan.backend, &step, &self.plan.compile, &values)?;
-        let (_, findings) = evaluator.run(self.validation_loader(phase)?.epoch(0))?;
-        Ok(Some(findings))
+        let loader = self.validation_loader(phase)?;
+        let (_, findings) = evaluator.run(loader.epoch(0).take_while(|_| !self.watcher.stops()))?;
+        // Of a part of the data nothing is known.
+        Ok((!self.watcher.stops()).then_some(findings))
     }
 
     /// Compiles a phase's programs and puts the state in place.
-    fn open(&mut self, phase: &'p Phase, known: &Values, from: Option<Checkpoint>) -> Result<Session, TrainError> {
+    fn open(
+        &mut self,
+        phase: &'p Phase,
+        known: &Values,
+        from: Option<Checkpoint>,
+        compiled: Option<SessionPrograms>,
+    ) -> Result<Session, TrainError> {
         let begun = Instant::now();
         let plan = self.plan;
         let step = phase.step(&plan.step, &plan.mesh);
         let restored = from.as_ref().map(|checkpoint| restored(checkpoint, &step, self.watcher)).transpose()?;
         let known = restored.as_ref().unwrap_or(known);
-        let mut session = Session::with_state(&plan.backend, &step, &plan.compile, plan.run.seed, known)?;
+        let mut session = match compiled {
+            Some(programs) => Session::with_programs(&plan.backend, &step, programs, plan.run.seed, known)?,
+            None => Session::with_state(&plan.backend, &step, &plan.compile, plan.run.seed, known)?,
+        };
         if plan.run.histograms.is_some() {
             session.watch_gradients(&step, &plan.compile)?;
         }
@@ -198,8 +216,32 @@ impl<'p> Runner<'p, '_> {
         };
         self.times.compile += begun.elapsed();
         self.write_programs(&phase.name, &session)?;
-        self.watcher.phase_begins(phase, &session);
         Ok(session)
+    }
+
+    /// Compiles the programs of all later phases, so that one that does not fit is known before the first step.
+    fn compile_ahead(&mut self, first: &Session) -> Result<VecDeque<SessionPrograms>, TrainError> {
+        let begun = Instant::now();
+        let plan = self.plan;
+        let memory = |phase: &Phase, [training, evaluation]: [MemoryPlan; 2]| PhaseMemory {
+            phase: phase.name.clone(),
+            training: training.peak(),
+            evaluation: evaluation.peak(),
+        };
+        let mut planned = vec![memory(&plan.phases[self.progress.phase], first.planned_memory())];
+        let mut compiled = VecDeque::new();
+        for phase in &plan.phases[self.progress.phase + 1..] {
+            let step = phase.step(&plan.step, &plan.mesh);
+            let programs = SessionPrograms::new(&*plan.backend, &step, &plan.compile).map_err(|error| match error {
+                TrainError::OutOfMemory(text) => TrainError::OutOfMemory(format!("in phase {}, {text}", phase.name)),
+                other => other,
+            })?;
+            planned.push(memory(phase, programs.memory()));
+            compiled.push_back(programs);
+        }
+        self.times.compile += begun.elapsed();
+        self.watcher.planned(&planned);
+        Ok(compiled)
     }
 
     /// What the next phase begins with.
@@ -300,6 +342,7 @@ impl<'p> Runner<'p, '_> {
             let _ = self.directory.log(&text);
             self.watcher.message(&text);
         }
+        self.watcher.checkpoint_begins(self.progress.step);
         self.times.checkpoint += begun.elapsed();
         Ok(())
     }
@@ -311,7 +354,7 @@ fn restored(checkpoint: &Checkpoint, step: &StepPlan, watcher: &mut dyn Watcher)
     let averaged = checkpoint.is_averaged(&traced.variables);
     let mut values = checkpoint.values(&traced.variables, averaged)?;
     if averaged && !averages(&traced) {
-        watcher.message("the checkpoint has averaged weights, this run does not: going on without them");
+        watcher.message("the checkpoint has averaged weights, this run does not: it resumes without them");
     }
     values.retain(|name, _| traced.entries.iter().any(|entry| entry.name == *name));
     Ok(values)

@@ -3,7 +3,7 @@
 mod inspection;
 mod programs;
 
-pub use programs::Usage;
+pub use programs::{SessionPrograms, Usage};
 
 use crate::accumulation::Accumulation;
 use crate::checkpoint::{Snapshot, averages};
@@ -18,7 +18,7 @@ use octant_nn::VariableSpec;
 use octant_runtime::{
     Backend, Buffer, CompileOptions, Cost, Executable, MemoryPlan, MemoryUse, Mesh, RuntimeError, Sharding,
 };
-use programs::{Form, Lazy, Samples, compile_form};
+use programs::{Form, Lazy, Samples};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -35,21 +35,13 @@ pub struct Session {
     mesh: Mesh,
     seed: u64,
     accumulation: Accumulation,
-    traced: TracedStep,
-    needs: Needs,
-    /// The training step, for every batch size in every form of the task. The first one is that of `traced`.
-    forms: Vec<Form>,
+    programs: SessionPrograms,
     batch_sizes: Vec<usize>,
-    evaluation: Lazy,
     /// The gradients alone and the variables they belong to, where they are watched.
     gradients: Option<(Lazy, Vec<usize>)>,
     samples: Option<Samples>,
     state: State,
     counts: Buffer,
-    /// How many sums an evaluation has.
-    counted: usize,
-    /// The entries that an evaluation reads: averages where there are any, variables otherwise.
-    evaluated: Vec<usize>,
     steps: u64,
     /// Batches that norms have taken into their running statistics.
     tracked: u64,
@@ -88,35 +80,45 @@ impl Session {
         });
         // What the compiler says comes first: it knows by how much a step is too large.
         let (train, state) = (train?, state?);
-        let mut forms = vec![Form { task: plan.task.clone(), train, executions: 0 }];
-        let batch_sizes = plan.step.batch_sizes();
-        for form in plan.forms().iter().skip(1) {
-            forms.push(compile_form(&**backend, form, options, &traced)?);
-        }
-        let counting = step::evaluation(plan)?;
-        let evaluated = evaluated(&traced, &counting.variables)?;
-        let (counted, evaluation) = (counting.sums, Lazy::new(counting.program, options));
+        let programs = SessionPrograms::with_first(&**backend, plan, options, traced, needs, train)?;
+        Session::bind(backend, plan, programs, seed, state)
+    }
+
+    /// The same with programs that were compiled before, for the same plan.
+    pub fn with_programs(
+        backend: &Arc<dyn Backend>,
+        plan: &StepPlan,
+        programs: SessionPrograms,
+        seed: u64,
+        known: &Values,
+    ) -> Result<Session, TrainError> {
+        let state = State::new(&**backend, &programs.traced, known, |spec| spec.initial(seed))?;
+        Session::bind(backend, plan, programs, seed, state)
+    }
+
+    fn bind(
+        backend: &Arc<dyn Backend>,
+        plan: &StepPlan,
+        programs: SessionPrograms,
+        seed: u64,
+        state: State,
+    ) -> Result<Session, TrainError> {
         let (task, mesh) = (plan.task.clone(), plan.mesh.clone());
-        let counts = backend.upload(&zeros(counted), &mesh, &Sharding::Replicated)?;
-        let accumulation = Accumulation::of(plan);
-        let tracks = plan.phase.norms(&traced.variables, &plan.task.head_paths()).iter().any(|(_, keeps)| !keeps);
+        let norms = plan.phase.norms(&programs.traced.variables, &task.head_paths());
+        let tracks = norms.iter().any(|(_, keeps)| !keeps);
+        let counts = backend.upload(&zeros(programs.counted), &mesh, &Sharding::Replicated)?;
         Ok(Session {
             backend: backend.clone(),
             task,
             mesh,
             seed,
-            accumulation,
-            traced,
-            needs,
-            forms,
-            batch_sizes,
-            evaluation,
+            accumulation: Accumulation::of(plan),
+            programs,
+            batch_sizes: plan.step.batch_sizes(),
             gradients: None,
             samples: None,
             state,
             counts,
-            counted,
-            evaluated,
             steps: 0,
             tracked: 0,
             tracks,
@@ -156,7 +158,7 @@ impl Session {
     /// Starts to copy a batch to the devices, for the form that learns from it.
     pub(crate) fn upload_to_train(&self, batch: &Batch) -> Result<UploadedBatch, TrainError> {
         let form = self.form_of(batch);
-        let buffers = spread::upload(&*self.backend, &*self.forms[form].task, &self.mesh, batch)?;
+        let buffers = spread::upload(&*self.backend, &*self.programs.forms[form].task, &self.mesh, batch)?;
         Ok(UploadedBatch { form, buffers })
     }
 
@@ -169,7 +171,7 @@ impl Session {
     fn form_of(&self, batch: &Batch) -> usize {
         let of_task = self.task.form_of(batch, self.seed);
         let size = self.batch_sizes.iter().position(|&size| size == batch.indices.len()).unwrap_or(0);
-        size * (self.forms.len() / self.batch_sizes.len()) + of_task
+        size * (self.programs.forms.len() / self.batch_sizes.len()) + of_task
     }
 
     /// The same for a batch that is already on the device, as benchmarks have it.
@@ -191,7 +193,7 @@ impl Session {
         ];
         let upload = |scalar| self.backend.upload(scalar, &self.mesh, &Sharding::Replicated);
         let scalars = scalars.iter().map(upload).collect::<Result<Vec<Buffer>, _>>()?;
-        let form = &mut self.forms[form];
+        let form = &mut self.programs.forms[form];
         let entries = self.state.buffers.len();
         let mut inputs = std::mem::take(&mut self.state.buffers);
         inputs.extend(batch.into_iter().chain(scalars));
@@ -230,14 +232,14 @@ impl Session {
         inputs.push(self.backend.upload(&key, &self.mesh, &Sharding::Replicated)?);
         let Some((program, learned)) = &mut self.gradients else { return Ok(Vec::new()) };
         let outputs = program.execute(&*self.backend, &inputs).map_err(changed_shape)?;
-        let path = |&index: &usize| self.traced.variables[index].path.clone();
+        let path = |&index: &usize| self.programs.traced.variables[index].path.clone();
         learned.iter().map(path).zip(outputs).map(|(path, buffer)| Ok((path, buffer.to_host()?))).collect()
     }
 
     /// Makes [`samples`](Session::samples) answer, for batches of the plan's size.
     pub fn watch_samples(&mut self, plan: &StepPlan, options: &CompileOptions) -> Result<(), TrainError> {
         let Some((traced, names)) = step::samples(plan)? else { return Ok(()) };
-        let reads = evaluated(&self.traced, &traced.variables)?;
+        let reads = evaluated(&self.programs.traced, &traced.variables)?;
         self.samples = Some(Samples { program: Lazy::new(traced.program, options), names, reads });
         Ok(())
     }
@@ -260,7 +262,7 @@ impl Session {
 
     /// The variables themselves, not their averages.
     fn variable_buffers(&self) -> Vec<Buffer> {
-        let named = self.traced.entries.iter().zip(&self.state.buffers);
+        let named = self.programs.traced.entries.iter().zip(&self.state.buffers);
         named.filter(|(entry, _)| matches!(entry.role, Role::Variable(_))).map(|(_, buffer)| buffer.clone()).collect()
     }
 
@@ -269,7 +271,7 @@ impl Session {
         let mut inputs: Vec<Buffer> = self.evaluated_variables().cloned().collect();
         inputs.push(self.counts.clone());
         inputs.extend(uploaded);
-        let mut outputs = self.evaluation.execute(&*self.backend, &inputs).map_err(changed_shape)?.into_iter();
+        let mut outputs = self.programs.evaluation.execute(&*self.backend, &inputs).map_err(changed_shape)?.into_iter();
         self.counts = outputs.next().expect("the first output is the sums");
         self.in_flight.push(outputs.next().expect("the second output is the loss"))?;
         Ok(outputs.next())
@@ -282,7 +284,7 @@ impl Session {
         observation.push(batch, predictions)?;
         observation.finish()?;
         self.counts.wait()?;
-        self.evaluation.forget();
+        self.programs.evaluation.forget();
         self.reset_counts()
     }
 
@@ -293,13 +295,14 @@ impl Session {
 
     /// The buffers of the variables that an evaluation reads.
     fn evaluated_variables(&self) -> impl Iterator<Item = &Buffer> {
-        self.evaluated.iter().map(|&entry| &self.state.buffers[entry])
+        self.programs.evaluated.iter().map(|&entry| &self.state.buffers[entry])
     }
 
     /// The model's variables without companions, and their values on the host: averages where there are any.
     fn model(&self) -> Result<(Vec<VariableSpec>, Vec<HostTensor>), TrainError> {
-        let specs: Vec<VariableSpec> = self.traced.variables.iter().filter(|spec| !spec.companion).cloned().collect();
-        let entries = evaluated(&self.traced, &specs)?;
+        let specs: Vec<VariableSpec> =
+            self.programs.traced.variables.iter().filter(|spec| !spec.companion).cloned().collect();
+        let entries = evaluated(&self.programs.traced, &specs)?;
         let values = entries.into_iter().map(|entry| self.state.buffers[entry].to_host());
         let values = values.collect::<Result<_, _>>()?;
         Ok((specs, values))
@@ -341,14 +344,18 @@ impl Session {
 
     /// Begins the sums of training anew.
     pub fn reset(&mut self) -> Result<(), TrainError> {
-        let sums = self.backend.upload(&zeros(self.traced.sums + BAD_STEP_SUMS), &self.mesh, &Sharding::Replicated)?;
+        let sums = self.backend.upload(
+            &zeros(self.programs.traced.sums + BAD_STEP_SUMS),
+            &self.mesh,
+            &Sharding::Replicated,
+        )?;
         *self.state.buffers.last_mut().expect("the state ends with the sums") = sums;
         Ok(())
     }
 
     /// Begins the sums of evaluation anew.
     pub fn reset_counts(&mut self) -> Result<(), TrainError> {
-        self.counts = self.backend.upload(&zeros(self.counted), &self.mesh, &Sharding::Replicated)?;
+        self.counts = self.backend.upload(&zeros(self.programs.counted), &self.mesh, &Sharding::Replicated)?;
         Ok(())
     }
 
@@ -359,7 +366,7 @@ impl Session {
     }
 }
 
-/// The entries that hold some variables of a network as it is judged: their averages where there are any.
+/// The entries that hold some variables of a network as it is evaluated: their averages where there are any.
 fn evaluated(traced: &TracedStep, specs: &[VariableSpec]) -> Result<Vec<usize>, TrainError> {
     let by_name: HashMap<&str, usize> =
         traced.entries.iter().enumerate().map(|(index, entry)| (entry.name.as_str(), index)).collect();

@@ -1,7 +1,6 @@
 //! What one board would do.
 
 use super::Arguments;
-use super::search::{Search, Size};
 use super::steps::{Steps, keep_programs, train_command};
 use super::turns::{Answer, Turns};
 use crate::device;
@@ -12,6 +11,7 @@ use octant_pjrt::cache::Key;
 use octant_pjrt::discover::{self, PluginKind};
 use octant_pjrt::{Plugin, Topology, backend};
 use octant_recipe::Recipe;
+use octant_run::search::{Search, Size};
 use octant_runtime::{Backend, CompileOptions, Cost, MemoryPlan, Program, RuntimeError};
 use serde_json::{Value, json};
 use std::sync::Arc;

@@ -1,24 +1,25 @@
 //! The flags of `train`, and how they are written into the recipe.
 
 use crate::flags::RecipeFlags;
+use crate::{compiling, prepare};
 use anyhow::{Context, Result, bail};
-use octant_recipe::Recipe;
 use octant_recipe::flags::{PhaseLengths, apply_lengths};
+use octant_run::TrainJob;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Train a network, or go on with a run that was stopped
+/// Train a network, or resume a run that was stopped
 #[derive(clap::Args)]
 #[command(
     args_override_self = true,
     after_help = "Examples:\n  octant train                                         a first run, in about a minute\n  \
                   octant train fashion-mnist --data DIR --epochs 5     a recipe on data of yours\n  \
-                  octant train runs/fashion-mnist-1                    goes on where that run stopped\n  \
+                  octant train runs/fashion-mnist-1                    resumes that run where it stopped\n  \
                   octant train my.toml --set phases.0.schedule.lr=0.1  a recipe of your own, see docs/recipes.md\n  \
                   octant train imagenet-resnet50 --data s3://bucket/imagenet --time 9h --out runs/long"
 )]
 pub(crate) struct Arguments {
-    /// A recipe (`octant recipes` lists them), a recipe's .toml file, or a run directory to go on with
+    /// A recipe (`octant recipes` lists them), a recipe's .toml file, or a run directory to resume
     #[arg(default_value = "glyphs")]
     pub recipe: String,
     /// Threads of the CPU engine; all cores if not given
@@ -38,30 +39,33 @@ pub(crate) struct Arguments {
     warm_epoch: Option<u64>,
     #[command(flatten)]
     flags: RecipeFlags,
-    /// End cleanly after this time, such as 9h, 30m or 90s; the same command goes on
+    /// End cleanly after this time, such as 9h, 30m or 90s; the same command resumes
     #[arg(long, value_name = "TIME")]
-    pub time: Option<String>,
+    time: Option<String>,
     /// Any field of the recipe, such as phases.0.schedule.lr=0.1
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
-    /// The run directory; runs/RECIPE-N if not given. A run that is there goes on
+    /// The run directory; runs/RECIPE-N if not given. A run that is there resumes
     #[arg(long, value_name = "DIR")]
-    pub out: Option<PathBuf>,
+    out: Option<PathBuf>,
     /// Start over even if the run directory holds a run
     #[arg(long)]
-    pub fresh: bool,
+    fresh: bool,
+    /// Resume although settings or data changed so that images are trained on twice or not at all
+    #[arg(long)]
+    allow_changed: bool,
     /// Write the graph, what it is lowered to, and the optimized program of every step into this folder
     #[arg(long, value_name = "DIR")]
-    pub dump: Option<PathBuf>,
+    dump: Option<PathBuf>,
     /// Show the run in a browser while it trains; prints the address
     #[arg(long)]
     pub board: bool,
     /// Record what the device does in a few steps: a table, and trace.json in the run directory
     #[arg(long)]
-    pub profile: bool,
+    profile: bool,
     /// Warnings before the run are errors
     #[arg(long)]
-    pub strict: bool,
+    strict: bool,
     /// Print one JSON object per line
     #[arg(long)]
     pub json: bool,
@@ -92,54 +96,49 @@ fn refuse_other_scripts(arguments: &Arguments) -> Result<()> {
     Ok(())
 }
 
-/// What was asked for.
-pub(super) struct Resolved {
-    /// The recipe with all flags written into it.
-    pub recipe: Recipe,
-    /// The run directory, if one was named.
-    pub out: Option<PathBuf>,
-    /// The batch size is to be the largest that fits into this share of the free memory; the recipe has its usual one.
-    pub fits_batch: Option<f64>,
-}
+impl Arguments {
+    /// The run that is asked for.
+    pub(super) fn job(&self) -> Result<TrainJob> {
+        refuse_other_scripts(self)?;
+        let (mut table, directory) = self.table()?;
+        let usual = table.get("batch_size").and_then(|size| usize::try_from(size.as_integer()?).ok());
+        self.flags.apply(&mut table)?;
+        if self.use_tpu {
+            octant_recipe::set(&mut table, "device", "tpu".into())?;
+        }
+        let Arguments { epochs, burn_epochs, burn_lr, warm_epoch, .. } = *self;
+        apply_lengths(&mut table, &PhaseLengths { epochs, burn_epochs, burn_lr, warm_epoch })?;
+        for assignment in &self.set {
+            octant_recipe::set_text(&mut table, assignment)?;
+        }
+        Ok(TrainJob {
+            directory,
+            fresh: self.fresh,
+            allow_changed: self.allow_changed,
+            strict: self.strict,
+            time: self.time.as_deref().map(time).transpose()?,
+            profile: self.profile,
+            dump: self.dump.clone(),
+            stop: compiling::stop_flag().into(),
+            ..TrainJob::from_table(table, usual)?
+        })
+    }
 
-/// The share of the free memory that `auto` uses.
-const USUAL_SHARE: f64 = 0.6;
-
-pub(super) fn resolve(arguments: &Arguments) -> Result<Resolved> {
-    refuse_other_scripts(arguments)?;
-    let named = Path::new(&arguments.recipe);
-    let (mut table, out) = match named.join("config.toml").is_file() {
-        true => (octant_recipe::config(named)?, Some(named.to_path_buf())),
-        false => (octant_recipe::table(&arguments.recipe)?, arguments.out.clone()),
-    };
-    let usual = table.get("batch_size").filter(|size| size.is_integer()).cloned();
-    arguments.flags.apply(&mut table)?;
-    if arguments.use_tpu {
-        octant_recipe::set(&mut table, "device", "tpu".into())?;
+    /// The table of the recipe or run that was named, and the run directory, if one was.
+    fn table(&self) -> Result<(toml::Table, Option<PathBuf>)> {
+        let named = Path::new(&self.recipe);
+        if named.join("config.toml").is_file() {
+            return Ok((octant_recipe::config(named)?, Some(named.to_path_buf())));
+        }
+        match octant_recipe::table(&self.recipe) {
+            Err(_) if named.is_dir() => bail!(
+                "{} is a folder without config.toml, so it holds no run{}",
+                named.display(),
+                prepare::nearest_run(named)
+            ),
+            table => Ok((table?, self.out.clone())),
+        }
     }
-    let Arguments { epochs, burn_epochs, burn_lr, warm_epoch, .. } = *arguments;
-    apply_lengths(&mut table, &PhaseLengths { epochs, burn_epochs, burn_lr, warm_epoch })?;
-    for assignment in &arguments.set {
-        octant_recipe::set_text(&mut table, assignment)?;
-    }
-    let fits_batch = table.get("batch_size").and_then(|size| size.as_str()).map(memory_share).transpose()?;
-    if fits_batch.is_some() {
-        table.remove("batch_size");
-        usual.into_iter().for_each(|usual| drop(table.insert("batch_size".into(), usual)));
-    }
-    Ok(Resolved { recipe: octant_recipe::check(table)?, out, fits_batch })
-}
-
-/// The share of the free memory that a batch size in words stands for: `auto`, or `70%`.
-fn memory_share(text: &str) -> Result<f64> {
-    if text == "auto" {
-        return Ok(USUAL_SHARE);
-    }
-    let percent = text.strip_suffix('%').and_then(|number| number.trim().parse::<f64>().ok());
-    let share = percent.map(|percent| percent / 100.0).filter(|share| *share > 0.0 && *share < 1.0);
-    share.with_context(|| {
-        format!("--batch-size {text}: write a number, auto, or a share of the free memory such as 70%")
-    })
 }
 
 /// `9h`, `30m`, `90s`.

@@ -1,163 +1,120 @@
-//! The first and the last words of a run.
+//! The last words of a run.
 
-use super::Arguments;
 use crate::output::{Json, count, duration, line};
-use crate::show::{Display, as_json, number, show};
-use crate::{Ending, compiling, plots};
-use anyhow::{Result, anyhow};
-use octant_data::DataError;
-use octant_events::Setting;
+use crate::show::{as_json, number, show as metrics_text};
 use octant_metrics::classes::Confusion;
-use octant_recipe::flags::BURN_IN;
-use octant_recipe::{PhaseRecipe, Recipe};
-use octant_train::checkpoint::Checkpoint;
-use octant_train::run::{self, ProgramReport, Summary};
-use octant_train::{Metric, TrainError};
+use octant_run::{NextStep, RunOutcome, plots};
+use octant_train::Metric;
+use octant_train::run::{self, ProgramReport};
 use serde_json::json;
 use std::path::Path;
 
-/// What the linear scaling rule changes, in one line.
-fn scaled(recipe: &Recipe, phase: &PhaseRecipe, factor: f64, warmup: u64) -> String {
-    let mut text = format!(
-        "linear scaling in phase {}: × {factor} for {} images per update instead of {}: learning rate {:e} → {:e}",
-        phase.name,
-        octant_recipe::images_per_update(recipe, phase),
-        recipe.reference_batch.unwrap_or(recipe.step.batch_size),
-        phase.schedule.lr,
-        phase.schedule.lr * factor,
-    );
-    if phase.options.weight_decay > 0.0 {
-        text += &format!(", weight decay {:e} → {:e}", phase.options.weight_decay, phase.options.weight_decay * factor);
-    }
-    if let Some(before) = phase.schedule.warmup.filter(|&before| before > 0 && before < warmup) {
-        text += &format!(", warm-up {before} → {warmup}");
-    }
-    let in_epochs = phase.options.warmup.as_ref().and_then(|warmup| warmup.epochs).filter(|epochs| *epochs > 0.0);
-    if let Some(epochs) = in_epochs.filter(|_| factor > 1.0) {
-        text += &format!(", warm-up {epochs} → {:.1} epochs", epochs * factor.sqrt());
-    }
-    text
-}
-
-pub(super) fn introduce(
-    recipe: &Recipe,
-    data: &octant_recipe::Data,
-    directory: &mut octant_events::RunDirectory,
-    checkpoint: Option<&Checkpoint>,
-    display: &mut Display,
-) -> Result<()> {
-    for phase in &recipe.phases {
-        if let Some(scaling) = octant_recipe::scaling(recipe, phase)? {
-            let text = scaled(recipe, phase, scaling.factor, scaling.warmup(phase.schedule.warmup.unwrap_or(0)));
-            display.say(&text);
-            directory.log(&text)?;
-        }
-    }
-    if recipe.task == "detect" {
-        for phase in &recipe.phases {
-            let text = shapes(recipe, &octant_recipe::slots_of(recipe, &*data.train, phase), &phase.name);
-            display.say(&text);
-            directory.log(&text)?;
-        }
-    }
-    let text = match checkpoint {
-        Some(checkpoint) => format!(
-            "going on with {} from step {} of {}; --fresh would start over",
-            recipe.name,
-            checkpoint.progress.step,
-            checkpoint.path.display()
-        ),
-        None => {
-            format!("{} on {} training and {} validation images", recipe.model, data.train.len(), data.valid.len())
-        }
-    };
-    directory.log(&text)?;
-    if checkpoint.is_none() {
-        let config = recipe.to_text();
-        let number = |value: f64| Setting::Number(value);
-        let phase = recipe.phases.last().expect("a recipe has phases");
-        let settings = [
-            ("recipe", Setting::Text(recipe.name.clone())),
-            ("model", Setting::Text(recipe.model.clone())),
-            ("optimizer", Setting::Text(phase.options.optimizer.name().into())),
-            ("lr", number(phase.schedule.lr)),
-            ("weight_decay", number(phase.options.weight_decay)),
-            ("batch_size", number(recipe.step.batch_size as f64)),
-            ("seed", number(recipe.run.seed as f64)),
-        ];
-        let settings: Vec<(String, Setting)> = settings.map(|(name, setting)| (name.to_string(), setting)).to_vec();
-        directory.events.settings(&settings, &[octant_recipe::best(recipe)?])?;
-        directory.events.text("config", &format!("```toml\n{config}```\n"))?;
-    }
-    display.start(recipe, &text, directory.path(), checkpoint.map(|checkpoint| checkpoint.progress.step));
-    Ok(())
-}
-
-/// A failure of the device, with what is left of the run; a sample that cannot be read, with how to go on without it.
-pub(super) fn way_back(error: TrainError, path: &Path) -> anyhow::Error {
-    if let TrainError::Sample(DataError::Sample { .. }) = error {
-        return anyhow!("{error}; --on-corrupt skip leaves such files out, `octant data verify` lists all of them");
-    }
-    let is_device = matches!(error, TrainError::Device(_) | TrainError::OutOfMemory(_));
-    let kept = Checkpoint::newest(&path.join("checkpoints"), "last").ok().flatten().filter(|_| is_device);
-    match kept {
-        Some((kept, _)) => anyhow!(
-            "{error}; nothing up to step {} is lost: `octant train {}` goes on from there",
-            kept.progress.step,
-            path.display()
-        ),
-        None => error.into(),
+/// Prints what a run came to.
+pub(crate) fn show(outcome: &RunOutcome, as_json_lines: bool) {
+    match as_json_lines {
+        true => show_json(outcome),
+        false => show_text(outcome),
     }
 }
 
-pub(super) fn finish(
-    recipe: &Recipe,
-    data: &octant_recipe::Data,
-    path: &Path,
-    summary: &Summary,
-    arguments: &Arguments,
-) -> Result<Ending> {
-    let progress = &summary.progress;
-    let (event, ending) = match summary.ending {
-        run::Ending::Done | run::Ending::NoImprovement => ("done", Ending::Done),
-        run::Ending::TimeUp => ("time-up", Ending::Done),
-        run::Ending::Stopped => ("interrupted", Ending::Interrupted(compiling::signal())),
-    };
-    let best = octant_recipe::best(recipe)?;
-    let kept = if progress.best.is_some() { "best" } else { "last" };
-    let weights = path.join("checkpoints").join(kept).join("model.safetensors");
-    let charts = plots::write(path, summary, &*data.valid, &best)?;
-    let next = next(recipe, path, summary);
-    if arguments.json {
-        Json::line(json!({
-            "event": event, "metrics": as_json(&progress.metrics), "run": path, "weights": weights,
-            "steps": progress.step, "epochs": progress.epoch, "plots": charts,
-            "best": progress.best.as_ref().map(|found| json!({ "metric": best, "value": found.value, "epoch": found.epoch })),
-            "programs": summary.programs.iter().map(program_json).collect::<Vec<_>>(),
-            "next": next.iter().map(|(command, why)| json!({ "command": command, "why": why })).collect::<Vec<_>>(),
-        }));
-        return Ok(ending);
+fn event(outcome: &RunOutcome) -> &'static str {
+    match outcome.summary.ending {
+        run::Ending::Done | run::Ending::NoImprovement => "done",
+        run::Ending::TimeUp => "time-up",
+        run::Ending::Stopped => "interrupted",
     }
-    line(format_args!("\n{event} after {}, {}", count(progress.step, "step"), count(progress.epoch, "epoch")));
+}
+
+fn show_json(outcome: &RunOutcome) {
+    let progress = &outcome.summary.progress;
+    let best = outcome.best.as_ref().map(|best| {
+        json!({ "metric": best.metric, "value": best.value, "epoch": best.epoch, "metrics": as_json(&best.metrics) })
+    });
+    let next = |step: &NextStep| json!({ "command": command(step, &outcome.run), "why": step.reason() });
+    Json::line(json!({
+        "event": event(outcome), "metrics": as_json(&progress.metrics), "run": outcome.run, "weights": outcome.weights,
+        "steps": progress.step, "epochs": progress.epoch, "plots": outcome.plots, "best": best,
+        "was_finished": outcome.was_finished, "ignored": ignored(outcome),
+        "programs": outcome.summary.programs.iter().map(program_json).collect::<Vec<_>>(),
+        "next": outcome.next.iter().map(next).collect::<Vec<_>>(),
+    }));
+}
+
+fn show_text(outcome: &RunOutcome) {
+    let progress = &outcome.summary.progress;
+    match outcome.was_finished {
+        true => {
+            let (epochs, longer) = (count(progress.epoch, "epoch"), 2 * progress.epoch.max(1));
+            line(format_args!(
+                "{} is already finished, after {epochs}; --epochs {longer} continues it, --fresh starts over",
+                outcome.run.display()
+            ));
+            if !outcome.ignored.is_empty() {
+                line(format_args!("  without effect: {}", ignored(outcome).join(", ")));
+            }
+        }
+        false => line(format_args!(
+            "\n{} after {}, {}",
+            event(outcome),
+            count(progress.step, "step"),
+            count(progress.epoch, "epoch")
+        )),
+    }
     let row = |name: &str, text: &str| line(format_args!("  {name:<10} {text}"));
-    if let Some(found) = &progress.best {
-        row("best", &format!("{best} {} in epoch {}", number(found.value), found.epoch));
+    let split = |metrics: &[Metric]| -> [String; 2] {
+        let (validated, learned): (Vec<Metric>, Vec<Metric>) =
+            metrics.iter().cloned().partition(|(name, _)| name.starts_with("val_"));
+        [learned, validated].map(|metrics| metrics_text(&metrics))
+    };
+    // Metrics and mistakes are those of one checkpoint, the one that is proposed for use.
+    match &outcome.best {
+        Some(best) => {
+            row("best", &format!("epoch {}, by {} {}", best.epoch, best.metric, number(best.value)));
+            let [training, validation] = split(&best.metrics);
+            row("training", &format!("{training} (epoch {})", best.epoch));
+            row("validation", &format!("{validation} (epoch {})", best.epoch));
+        }
+        None => {
+            let [training, validation] = split(&progress.metrics);
+            row("training", &training);
+            row("validation", &validation);
+        }
     }
-    let (validated, learned): (Vec<Metric>, Vec<Metric>) =
-        progress.metrics.iter().cloned().partition(|(name, _)| name.starts_with("val_"));
-    row("training", &show(&learned));
-    row("validation", &show(&validated));
-    if let Some(confusion) = &summary.findings.confusion {
-        row("mistakes", &mistakes(confusion, data.valid.class_names()));
+    if let Some(confusion) = &outcome.summary.findings.confusion {
+        let of_epoch = outcome.best.as_ref().map(|best| format!(" (epoch {})", best.epoch)).unwrap_or_default();
+        row("mistakes", &format!("{}{of_epoch}", mistakes(confusion, &outcome.classes)));
     }
-    let used = summary.programs.iter().filter(|program| program.runs > 0);
+    let used = outcome.summary.programs.iter().filter(|program| program.runs > 0);
     used.enumerate().for_each(|(index, program)| row(if index == 0 { "programs" } else { "" }, &program_line(program)));
-    row("weights", &weights.display().to_string());
-    row("plots", &charts.display().to_string());
+    row("weights", &outcome.weights.display().to_string());
+    row("plots", &outcome.plots.display().to_string());
     line("\nnext:");
+    let next: Vec<(String, String)> =
+        outcome.next.iter().map(|step| (command(step, &outcome.run), step.reason())).collect();
     let longest = next.iter().map(|(command, _)| command.chars().count()).max().unwrap_or(0);
     next.iter().for_each(|(command, why)| line(format_args!("  {command:<longest$}   {why}")));
-    Ok(ending)
+}
+
+fn ignored(outcome: &RunOutcome) -> Vec<String> {
+    outcome.ignored.iter().map(ToString::to_string).collect()
+}
+
+/// The command that does what makes sense now.
+fn command(step: &NextStep, path: &Path) -> String {
+    let run = shell(path);
+    match step {
+        NextStep::Resume => format!("octant train {run}"),
+        NextStep::Evaluate => format!("octant eval {run}"),
+        NextStep::Predict => format!("octant predict {run} IMAGES"),
+        NextStep::Board => format!("octant board {run}"),
+        NextStep::TrainLonger { epochs } => format!("octant train {run} --epochs {epochs}"),
+        NextStep::BurnInLonger { epochs } => format!("octant train {run} --burn-epochs {epochs}"),
+        NextStep::Regularize { weight_decay, patience, .. } => {
+            // The recipe as it was used, with everything that was typed.
+            let used = shell(&path.join("config.toml"));
+            format!("octant train {used} --weight-decay {weight_decay} --patience {patience} --fresh")
+        }
+    }
 }
 
 /// The classes that are mistaken for each other most.
@@ -167,47 +124,6 @@ fn mistakes(confusion: &Confusion, names: &[String]) -> String {
     let sentences: Vec<String> =
         most.map(|(label, taken, count)| format!("{} taken for {} ({count})", names[label], names[taken])).collect();
     if sentences.is_empty() { "none".into() } else { sentences.join(", ") }
-}
-
-/// Commands that make sense now, each with its reason.
-fn next(recipe: &Recipe, path: &Path, summary: &Summary) -> Vec<(String, String)> {
-    let run = shell(path);
-    let progress = &summary.progress;
-    let mut next = Vec::new();
-    let mut add = |command: String, why: &str| next.push((command, why.to_string()));
-    if matches!(summary.ending, run::Ending::TimeUp | run::Ending::Stopped) {
-        add(format!("octant train {run}"), "goes on from here");
-        return next;
-    }
-    add(format!("octant eval {run}"), "judges the best checkpoint");
-    add(format!("octant predict {run} IMAGES"), "asks it about images of yours");
-    add(format!("octant board {run}"), "shows curves, images and settings in a browser");
-    // As `--epochs` counts them.
-    let ran: u64 = recipe.phases.iter().filter(|phase| phase.name != BURN_IN).map(|phase| phase.epochs).sum();
-    let burned: u64 = recipe.phases.iter().map(|phase| phase.epochs).sum::<u64>() - ran;
-    match &progress.best {
-        Some(best) if best.epoch == progress.epoch && ran > 0 => {
-            add(
-                format!("octant train {run} --epochs {}", 2 * ran),
-                "the last epoch was the best: it is still improving",
-            );
-        }
-        Some(best) if best.epoch == progress.epoch => {
-            let longer = format!("octant train {run} --burn-epochs {}", 2 * burned);
-            add(longer, "the last epoch was the best: it is still improving");
-        }
-        // A few epochs say nothing about learning by heart.
-        Some(best) if best.epoch * 3 < progress.epoch * 2 && ran > 5 => {
-            // The recipe as it was used, with everything that was typed.
-            let used = shell(&path.join("config.toml"));
-            add(
-                format!("octant train {used} --weight-decay 1e-4 --patience {} --fresh", (ran / 5).max(3)),
-                "it was best long before the end: decay, more augmentation or an early stop may help",
-            );
-        }
-        _ => {}
-    }
-    next
 }
 
 /// A path as a shell takes it.
@@ -241,21 +157,14 @@ fn times(count: u64) -> String {
     if count == 1 { "once".into() } else { format!("{count} times") }
 }
 
-/// What a detector's training steps are compiled for, before the first one.
-fn shapes(recipe: &Recipe, slots: &[usize], phase: &str) -> String {
-    let sides = recipe.augment.as_ref().zip(recipe.image_size).map(|(augment, side)| augment.sides(side));
-    let sides = sides.filter(|sides| sides.len() > 1);
-    let mut text = format!("phase {phase}: up to {} boxes per training image; of more the largest stay", slots[0]);
-    if let Some(usual) = slots.get(1) {
-        text += &format!("; batches with at most {usual} take a smaller step");
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn more_regularization_is_the_run_s_own_recipe_started_over() {
+        let step = NextStep::Regularize { weight_decay: 0.1, before: 0.05, patience: 3 };
+        let text = "octant train idle/config.toml --weight-decay 0.1 --patience 3 --fresh";
+        assert_eq!(command(&step, Path::new("idle")), text);
     }
-    let steps = slots.len() * sides.as_ref().map_or(1, Vec::len);
-    if let Some(sides) = sides {
-        let sides: Vec<String> = sides.iter().map(usize::to_string).collect();
-        text += &format!("; sizes {}, one per batch", sides.join(", "));
-    }
-    if steps > 1 {
-        text += &format!("; {steps} training steps are compiled now, none later");
-    }
-    text
 }

@@ -89,6 +89,23 @@ fn a_failed_write_names_the_last_good_one() {
     assert_eq!(newest(folder.path()).0, 7);
 }
 
+/// A full disk was told with "there is no earlier one" although the best epoch was kept.
+#[test]
+fn a_failed_first_write_did_not_name_the_best_checkpoint() {
+    let folder = tempfile::tempdir().unwrap();
+    let failed = || {
+        std::fs::write(folder.path().join("last.tmp"), b"").unwrap();
+        write(folder.path(), "last", &contents(8)).unwrap_err().to_string()
+    };
+    assert!(failed().ends_with("there is no earlier one"));
+    write(folder.path(), "best", &contents(5)).unwrap();
+    let best = format!("the last good one is {} at step 5", folder.path().join("best").display());
+    assert!(failed().ends_with(&best), "{}", failed());
+    std::fs::remove_file(folder.path().join("last.tmp")).unwrap();
+    write(folder.path(), "last", &contents(6)).unwrap();
+    assert!(failed().ends_with("last at step 6"), "{}", failed());
+}
+
 #[test]
 fn a_damaged_checkpoint_never_becomes_the_backup() {
     let folder = tempfile::tempdir().unwrap();

@@ -86,6 +86,7 @@ impl<'p> Runner<'p, '_> {
                 metrics,
                 times: self.times,
                 verdict,
+                memory: session.memory(),
             },
         )?;
         Ok(None)

@@ -34,10 +34,13 @@ impl Runner<'_, '_> {
             ("compile", times.compile.as_secs_f64()),
             ("images_per_second", times.images_per_second()),
         ];
-        // In bytes, on the fullest device, where the backend can tell.
-        let memory = session.memory().map(|memory| ("memory", memory.peak.unwrap_or(memory.used) as f64));
-        let timing: Vec<Metric> =
-            seconds.into_iter().chain(memory).map(|(name, value)| (name.to_string(), value)).collect();
+        let mut timing: Vec<Metric> = seconds.into_iter().map(|(name, value)| (name.to_string(), value)).collect();
+        // In bytes, where the backend can tell: on the fullest device, and where there are several on each.
+        let memory: Vec<f64> = report.memory.iter().map(|memory| memory.peak.unwrap_or(memory.used) as f64).collect();
+        timing.extend(memory.iter().copied().reduce(f64::max).map(|most| ("memory".to_string(), most)));
+        if memory.len() > 1 {
+            timing.extend(memory.iter().enumerate().map(|(device, bytes)| (format!("memory_{device}"), *bytes)));
+        }
         self.directory.timing.row(&timing, &[])?;
         let numbers: Vec<String> = row.iter().map(|(name, value)| format!("{name} {}", logged(*value))).collect();
         self.directory.log(&format!("{}: {}; {}", report.phase, numbers.join("  "), report.verdict))?;

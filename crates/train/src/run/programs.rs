@@ -2,7 +2,7 @@
 
 use super::{Runner, Times};
 use crate::step::OnNan;
-use crate::{Session, TrainError, Usage};
+use crate::{Session, TrainError, Usage, checkpoint};
 use octant_data::{Loader, Position};
 use std::time::Duration;
 
@@ -71,10 +71,9 @@ impl Runner<'_, '_> {
         }
         // Let what is being written come to its end, so that what is named here exists.
         let _ = self.writer.finish();
-        let good = self.directory.path().join("checkpoints").join("last");
-        let resume = match good.exists() {
-            true => format!("the last good checkpoint is {}", good.display()),
-            false => "there is no checkpoint yet".to_string(),
+        let resume = match checkpoint::kept(&self.directory.path().join("checkpoints")) {
+            Some(kept) => format!("the last good checkpoint is {} at step {}", kept.path.display(), kept.progress.step),
+            None => "there is no checkpoint yet".to_string(),
         };
         let text = format!(
             "the loss is not finite since step {first}, whose batch was {files}; {resume}; try a smaller `lr`, `clip_norm = 1`, \

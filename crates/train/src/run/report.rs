@@ -45,8 +45,8 @@ pub struct StepReport {
     pub metrics: Vec<Metric>,
     /// The learning rate.
     pub rate: f64,
-    /// Memory on the fullest device, where the backend can tell.
-    pub memory: Option<MemoryUse>,
+    /// Memory on each device, where the backend can tell.
+    pub memory: Vec<MemoryUse>,
 }
 
 /// One epoch, when it is over.
@@ -68,6 +68,19 @@ pub struct EpochReport {
     pub times: Times,
     /// What bounds the run so far, in a sentence.
     pub verdict: String,
+    /// Memory on each device, where the backend can tell.
+    pub memory: Vec<MemoryUse>,
+}
+
+/// The memory that the programs of a phase need on each device, known before the first step.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PhaseMemory {
+    /// The phase's name.
+    pub phase: String,
+    /// Bytes of its largest training step.
+    pub training: u64,
+    /// Bytes of its evaluation step.
+    pub evaluation: u64,
 }
 
 /// Where the time of an epoch went.
@@ -151,6 +164,10 @@ impl Bottleneck {
 ///
 /// [`epoch_ends`]: Watcher::epoch_ends
 pub trait Watcher {
+    /// All programs of all phases that are left are compiled.
+    fn planned(&mut self, phases: &[PhaseMemory]) {
+        let _ = phases;
+    }
     /// A phase begins; its programs are compiled.
     fn phase_begins(&mut self, phase: &Phase, session: &Session) {
         let _ = (phase, session);
@@ -178,6 +195,10 @@ pub trait Watcher {
     /// An epoch is over.
     fn epoch_ends(&mut self, report: &EpochReport) {
         let _ = report;
+    }
+    /// A checkpoint of that step is being written; the one before it is complete.
+    fn checkpoint_begins(&mut self, step: u64) {
+        let _ = step;
     }
     /// Images of what the network makes of samples now, for the event file.
     fn gallery(&mut self, phase: &Phase, session: &Session) -> Vec<(String, Value)> {

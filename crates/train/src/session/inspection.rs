@@ -5,7 +5,7 @@ use super::*;
 impl Session {
     /// What the metrics of a validation are called.
     pub fn validated_names(&self) -> Vec<String> {
-        validated_names(&*self.task, self.counted)
+        validated_names(&*self.task, self.programs.counted)
     }
 
     /// Steps of learning so far.
@@ -25,12 +25,12 @@ impl Session {
 
     /// The model's variables.
     pub fn variables(&self) -> &[VariableSpec] {
-        &self.traced.variables
+        &self.programs.traced.variables
     }
 
     /// Everything that lives between steps.
     pub fn entries(&self) -> &[StateEntry] {
-        &self.traced.entries
+        &self.programs.traced.entries
     }
 
     /// Waits, and copies the model's variables to the host with the reference's names and layouts.
@@ -41,14 +41,14 @@ impl Session {
 
     /// Waits, and copies everything to the host. What is left to be done with it needs no device: another thread may.
     pub fn snapshot(&self) -> Result<impl FnOnce() -> Snapshot + Send + use<>, TrainError> {
-        let averaged = averages(&self.traced);
+        let averaged = averages(&self.programs.traced);
         let (specs, values) = self.model()?;
         let tracked = self.tracked;
         let mut state = Vec::new();
-        for (entry, buffer) in self.traced.entries.iter().zip(&self.state.buffers) {
+        for (entry, buffer) in self.programs.traced.entries.iter().zip(&self.state.buffers) {
             // The model's file holds the evaluated variables; what it holds need not be kept twice.
             let kept_there = match entry.role {
-                Role::Variable(index) => !averaged && !self.traced.variables[index].companion,
+                Role::Variable(index) => !averaged && !self.programs.traced.variables[index].companion,
                 Role::Average(_) => true,
                 Role::Slot | Role::Gradient | Role::Sums => false,
             };
@@ -61,7 +61,7 @@ impl Session {
 
     /// Waits, and copies the state to the host by name, in the layout of the device.
     pub fn values(&self) -> Result<Values, TrainError> {
-        let named = self.traced.entries.iter().zip(&self.state.buffers);
+        let named = self.programs.traced.entries.iter().zip(&self.state.buffers);
         named.map(|(entry, buffer)| Ok((entry.name.clone(), buffer.to_host()?))).collect()
     }
 
@@ -70,36 +70,43 @@ impl Session {
         self.first_form().profile()
     }
 
-    /// Memory in use on the fullest device, where the backend can tell.
-    pub fn memory(&self) -> Option<MemoryUse> {
-        self.backend.memory().ok()?.into_iter().max_by_key(|device| device.used)
+    /// Memory in use on each of its devices, where the backend can tell.
+    pub fn memory(&self) -> Vec<MemoryUse> {
+        let mut uses = self.backend.memory().unwrap_or_default();
+        uses.truncate(self.mesh.devices());
+        uses
+    }
+
+    /// The memory on each device of the largest training step, and of the evaluation step.
+    pub fn planned_memory(&self) -> [MemoryPlan; 2] {
+        self.programs.memory()
     }
 
     /// The compiled evaluation step.
     pub fn evaluation_usage(&self) -> Usage {
-        self.evaluation.usage()
+        self.programs.evaluation.usage()
     }
 
     /// The compiled forms of the training step: those of the task for `batch_size`, then for the other sizes.
     pub fn form_usage(&self) -> impl Iterator<Item = Usage> {
-        let program = self.traced.program.name.clone();
+        let program = self.programs.traced.program.name.clone();
         let usage = move |form: &Form| Usage {
             program: program.clone(),
             compiled: Some(form.train.cost()),
             executions: form.executions,
         };
-        self.forms.iter().map(usage)
+        self.programs.forms.iter().map(usage)
     }
 
     fn first_form(&self) -> &dyn Executable {
-        &*self.forms[0].train
+        &*self.programs.forms[0].train
     }
 
     /// The same error, except that one about memory says what would need less of it.
     pub fn explained(&self, error: TrainError) -> TrainError {
         match error {
             TrainError::Device(RuntimeError::OutOfMemory { asked, .. }) => {
-                self.needs.ran_out(asked, self.first_form().memory().peak())
+                self.programs.needs.ran_out(asked, self.first_form().memory().peak())
             }
             other => other,
         }

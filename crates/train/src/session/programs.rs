@@ -3,7 +3,7 @@
 use crate::memory::Needs;
 use crate::step::{self, StepPlan, TracedStep};
 use crate::{Task, TrainError};
-use octant_runtime::{Backend, Buffer, CompileOptions, Cost, Executable, Program, RuntimeError};
+use octant_runtime::{Backend, Buffer, CompileOptions, Cost, Executable, MemoryPlan, Program, RuntimeError};
 use std::sync::Arc;
 
 /// What became of one of a session's programs.
@@ -32,12 +32,17 @@ impl Lazy {
 
     /// Runs the program, after compiling it if this is the first time.
     pub fn execute(&mut self, backend: &dyn Backend, inputs: &[Buffer]) -> Result<Vec<Buffer>, RuntimeError> {
-        let executable = match self.executable.take() {
-            Some(executable) => executable,
-            None => backend.compile(&self.program, &self.options)?,
-        };
+        self.prepare(backend)?;
         self.executions += 1;
-        self.executable.insert(executable).execute(inputs)
+        self.executable.as_ref().expect("it was just compiled").execute(inputs)
+    }
+
+    /// Compiles the program now, if it is not yet.
+    pub fn prepare(&mut self, backend: &dyn Backend) -> Result<(), RuntimeError> {
+        if self.executable.is_none() {
+            self.executable = Some(backend.compile(&self.program, &self.options)?);
+        }
+        Ok(())
     }
 
     /// What was run so far does not count.
@@ -45,9 +50,69 @@ impl Lazy {
         self.executions = 0;
     }
 
+    /// The memory of a run on each device, once it is compiled.
+    pub fn memory(&self) -> Option<MemoryPlan> {
+        self.executable.as_ref().map(|executable| executable.memory())
+    }
+
     pub fn usage(&self) -> Usage {
         let compiled = self.executable.as_ref().map(|executable| executable.cost());
         Usage { program: self.program.name.clone(), compiled, executions: self.executions }
+    }
+}
+
+/// The programs of a session before it has a state: those of a later phase are compiled before the first step of a run, so
+/// that one that does not fit is known then.
+pub struct SessionPrograms {
+    pub(super) traced: TracedStep,
+    pub(super) needs: Needs,
+    /// The training step, for every batch size in every form of the task. The first one is that of `traced`.
+    pub(super) forms: Vec<Form>,
+    pub(super) evaluation: Lazy,
+    /// How many sums an evaluation has.
+    pub(super) counted: usize,
+    /// The entries that an evaluation reads: averages where there are any, variables otherwise.
+    pub(super) evaluated: Vec<usize>,
+}
+
+impl SessionPrograms {
+    /// Traces and compiles the training step in all its forms, and the evaluation step.
+    pub fn new(
+        backend: &dyn Backend,
+        plan: &StepPlan,
+        options: &CompileOptions,
+    ) -> Result<SessionPrograms, TrainError> {
+        let traced = step::training(plan)?;
+        let needs = Needs::of(plan, &traced);
+        let first = needs.compile(backend, &traced, options)?;
+        let mut programs = SessionPrograms::with_first(backend, plan, options, traced, needs, first)?;
+        programs.evaluation.prepare(backend)?;
+        Ok(programs)
+    }
+
+    /// The same where the first form is compiled; the evaluation step is traced only.
+    pub(super) fn with_first(
+        backend: &dyn Backend,
+        plan: &StepPlan,
+        options: &CompileOptions,
+        traced: TracedStep,
+        needs: Needs,
+        first: Box<dyn Executable>,
+    ) -> Result<SessionPrograms, TrainError> {
+        let mut forms = vec![Form { task: plan.task.clone(), train: first, executions: 0 }];
+        for form in plan.forms().iter().skip(1) {
+            forms.push(compile_form(backend, form, options, &traced)?);
+        }
+        let counting = step::evaluation(plan)?;
+        let evaluated = super::evaluated(&traced, &counting.variables)?;
+        let (counted, evaluation) = (counting.sums, Lazy::new(counting.program, options));
+        Ok(SessionPrograms { traced, needs, forms, evaluation, counted, evaluated })
+    }
+
+    /// The memory on each device of the largest training step, and of the evaluation step.
+    pub fn memory(&self) -> [MemoryPlan; 2] {
+        let training = self.forms.iter().map(|form| form.train.memory()).max_by_key(MemoryPlan::peak);
+        [training, self.evaluation.memory()].map(Option::unwrap_or_default)
     }
 }
 

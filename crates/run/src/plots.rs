@@ -1,8 +1,9 @@
-//! Charts at the end of a run.
+//! Charts at the end of a run or of an evaluation.
 
-pub(crate) mod boxes;
+pub mod boxes;
 
-use anyhow::Result;
+use crate::error::{make_folder, write as write_file};
+use crate::{Result, RunOutcome};
 use octant_data::Dataset;
 use octant_events::{Canvas, Chart, Curve, Drawing, Matrix, read_table};
 use octant_imaging::geometry::Border;
@@ -12,22 +13,20 @@ use octant_metrics::Roc;
 use octant_metrics::classes::Confusion;
 use octant_metrics::confidence::Mistake;
 use octant_train::Findings;
-use octant_train::run::Summary;
 use serde_json::{Value, json};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// Writes the curves of `metrics.csv` below `plots/`, and what the last validation found on these samples. The epoch that
 /// was best by the watched metric is marked.
-pub(crate) fn write(run: &Path, summary: &Summary, samples: &dyn Dataset, watched: &str) -> Result<PathBuf> {
-    let folder = run.join("plots");
-    std::fs::create_dir_all(&folder)?;
-    let best = summary.progress.best.as_ref();
-    let mark = best.map(|best| (best.epoch as f64, format!("best {watched}: {:.4}", best.value)));
-    for chart in curves(&run.join("metrics.csv"), mark)? {
-        chart.save(&folder, &chart.title)?;
+pub(crate) fn write(outcome: &RunOutcome, samples: &dyn Dataset) -> Result<()> {
+    let folder = &outcome.plots;
+    make_folder(folder)?;
+    let best = outcome.best.as_ref();
+    let mark = best.map(|best| (best.epoch as f64, format!("best {}: {:.4}", best.metric, best.value)));
+    for chart in curves(&outcome.run.join("metrics.csv"), mark)? {
+        chart.save(folder, &chart.title)?;
     }
-    findings(&folder, &summary.findings, samples.class_names(), samples)?;
-    Ok(folder)
+    findings(folder, &outcome.summary.findings, samples.class_names(), samples)
 }
 
 /// One chart per metric, training and validation together.
@@ -55,7 +54,7 @@ fn curves(table: &Path, mark: Option<(f64, String)>) -> Result<Vec<Chart>> {
 
 /// The confusion matrix, the curves over all thresholds and the surest mistakes, where there are any: as plots, and as
 /// `findings.json` for the board.
-pub(crate) fn findings(folder: &Path, findings: &Findings, names: &[String], samples: &dyn Dataset) -> Result<()> {
+pub fn findings(folder: &Path, findings: &Findings, names: &[String], samples: &dyn Dataset) -> Result<()> {
     let mut numbers = serde_json::Map::new();
     if let Some(confusion) = &findings.confusion {
         let names = confused_names(confusion, names);
@@ -88,7 +87,7 @@ pub(crate) fn findings(folder: &Path, findings: &Findings, names: &[String], sam
         boxes::save(folder, report)?;
     }
     if !numbers.is_empty() {
-        std::fs::write(folder.join("findings.json"), serde_json::to_string(&numbers)?)?;
+        write_file(&folder.join("findings.json"), Value::Object(numbers).to_string())?;
     }
     if let Some(roc) = &findings.roc {
         // Over several classes, all decisions are pooled.
@@ -101,7 +100,7 @@ pub(crate) fn findings(folder: &Path, findings: &Findings, names: &[String], sam
 }
 
 /// Names for every row of a confusion matrix; one more than there are classes is the background.
-pub(crate) fn confused_names(confusion: &Confusion, names: &[String]) -> Vec<String> {
+pub fn confused_names(confusion: &Confusion, names: &[String]) -> Vec<String> {
     let name = |class: usize| match names.get(class) {
         Some(name) => name.clone(),
         None if !names.is_empty() && class == names.len() => "background".into(),

@@ -1,7 +1,7 @@
 //! An MLflow server, by its REST interface.
 
 use super::{Mirror, Point, RunEnd, RunFacts};
-use anyhow::{Context, Result, bail};
+use crate::{Result, RunError};
 use octant_fetch::Service;
 use serde_json::{Value, json};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -52,7 +52,10 @@ impl Mlflow {
         let (status, answer) = self.call(path, Some(body))?;
         match status {
             200 => Ok(answer),
-            _ => bail!("{path} answers {status}: {}", answer["message"].as_str().unwrap_or("without a reason")),
+            _ => {
+                let reason = answer["message"].as_str().unwrap_or("without a reason");
+                refused(format!("{path} answers {status}: {reason}"))
+            }
         }
     }
 
@@ -66,7 +69,7 @@ impl Mlflow {
                 made["experiment_id"].as_str().map(str::to_string)
             }
         };
-        id.context("the server does not say what the experiment is called")
+        id.map_or_else(|| refused("the server does not say what the experiment is called".into()), Ok)
     }
 
     /// The run on the server; created with its settings when it is first needed.
@@ -79,7 +82,9 @@ impl Mlflow {
             "tags": [{ "key": "mlflow.source.name", "value": "octant" }],
         });
         let made = self.post("runs/create", asked)?;
-        let run = made["run"]["info"]["run_id"].as_str().context("the server does not say what the run is called")?;
+        let Some(run) = made["run"]["info"]["run_id"].as_str() else {
+            return refused("the server does not say what the run is called".into());
+        };
         for parameters in self.parameters.chunks(PARAMETERS) {
             self.post("runs/log-batch", json!({ "run_id": run, "params": parameters }))?;
         }
@@ -116,6 +121,10 @@ impl Mirror for Mlflow {
     fn state(&self) -> Value {
         json!({ "server": self.server, "run": self.run })
     }
+}
+
+fn refused<T>(sentence: String) -> Result<T> {
+    Err(RunError::Refused(sentence))
 }
 
 fn metric(point: &Point) -> Value {

@@ -1,7 +1,7 @@
 //! One validation image over the epochs, from the event file.
 
 use super::{CAPTION, INK};
-use anyhow::Result;
+use crate::Result;
 use octant_data::decode::{DecodeOptions, decode};
 use octant_data::{AnyImage, Target};
 use octant_events::{Canvas, EventContent, Value, read_run};

@@ -2,7 +2,7 @@
 
 /// How much memory a batch takes.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Size {
+pub struct Size {
     /// Bytes per device, where the compiler tells.
     pub bytes: Option<u64>,
     /// Whether that fits.
@@ -11,10 +11,14 @@ pub(crate) struct Size {
 
 /// A search over batches that are multiples of `step` and at most `most`. Memory is close to a straight line over the batch:
 /// through the two largest batches that were measured, or from the `fixed` bytes of an empty batch through the first.
-pub(crate) struct Search {
+pub struct Search {
+    /// Batches are multiples of it.
     pub step: usize,
+    /// The largest batch.
     pub most: usize,
+    /// The memory that there is.
     pub limit: u64,
+    /// The memory of an empty batch.
     pub fixed: u64,
     /// How many batches may be measured beyond the first.
     pub tries: usize,

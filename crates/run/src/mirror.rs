@@ -6,7 +6,7 @@
 mod mlflow;
 mod wandb;
 
-use anyhow::Result;
+use crate::{Result, RunError};
 use octant_events::{EventLog, Kind, files_of};
 use octant_recipe::Recipe;
 use serde_json::{Map, Value, json};
@@ -63,6 +63,7 @@ struct RunFacts {
 /// The mirrors of a run under way.
 pub(crate) struct Mirrors {
     ends: Sender<RunEnd>,
+    warnings: Receiver<String>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -88,15 +89,22 @@ impl Mirrors {
             return None;
         }
         let (ends, receiver) = channel();
+        let (says, warnings) = channel();
         let sent = mirrors.iter().map(|mirror| sent_before(&of(mirror.name())["sent"])).collect();
-        let follower = Follower { run: run.into(), logs: BTreeMap::new(), mirrors, sent };
+        let follower = Follower { run: run.into(), logs: BTreeMap::new(), mirrors, sent, says };
         let thread = std::thread::spawn(move || follower.work(&receiver));
-        Some(Mirrors { ends, thread: Some(thread) })
+        Some(Mirrors { ends, warnings, thread: Some(thread) })
     }
 
-    /// Mirrors what is left and says how the run ended.
-    pub fn end(mut self, end: RunEnd) {
+    /// What went wrong since the last call, in sentences.
+    pub fn warnings(&self) -> Vec<String> {
+        self.warnings.try_iter().collect()
+    }
+
+    /// Mirrors what is left and how the run ended; returns what went wrong.
+    pub fn end(mut self, end: RunEnd) -> Vec<String> {
         self.finish(end);
+        self.warnings()
     }
 
     fn finish(&mut self, end: RunEnd) {
@@ -121,6 +129,8 @@ struct Follower {
     mirrors: Vec<Box<dyn Mirror>>,
     /// The last step of every tag that each mirror has. A run that goes on from a checkpoint repeats some.
     sent: Vec<HashMap<String, i64>>,
+    /// For what goes wrong.
+    says: Sender<String>,
 }
 
 impl Follower {
@@ -138,7 +148,8 @@ impl Follower {
                     *pause -= 1;
                 } else if let Err(error) = self.mirror(index, &points, end) {
                     let name = self.mirrors[index].name();
-                    eprintln!("warning: metrics are not mirrored to {name} now: {error:#}");
+                    // Nobody listens any more once the run has failed.
+                    let _ = self.says.send(format!("metrics are not mirrored to {name} now: {error}"));
                     *pause = PAUSE;
                 }
             }
@@ -193,8 +204,8 @@ impl Follower {
             state.insert(mirror.name().into(), json!({ "of": mirror.state(), "sent": sent }));
         }
         let (path, temporary) = (self.run.join(STATE), self.run.join(format!("{STATE}.tmp")));
-        std::fs::write(&temporary, serde_json::to_string(&state)?)?;
-        Ok(std::fs::rename(&temporary, &path)?)
+        crate::error::write(&temporary, Value::Object(state).to_string())?;
+        std::fs::rename(&temporary, &path).map_err(|source| RunError::File { path, source })
     }
 }
 

@@ -1,6 +1,6 @@
 //! Plots and tables of a detection evaluation.
 
-use anyhow::Result;
+use crate::Result;
 use octant_events::{Chart, Curve, Drawing};
 use octant_metrics::boxes::{BoxReport, CocoSummary};
 use serde_json::{Value, json};
@@ -49,7 +49,7 @@ pub(super) fn curves_json(report: &BoxReport) -> Value {
 }
 
 /// The report for machines.
-pub(crate) fn as_json(report: &BoxReport, names: &[String]) -> Value {
+pub fn as_json(report: &BoxReport, names: &[String]) -> Value {
     let name = |class: usize| names.get(class).cloned().unwrap_or_else(|| class.to_string());
     let share = |value: f64| (value >= 0.0).then_some(value);
     let classes: Vec<Value> = (0..report.objects.len())
@@ -74,7 +74,7 @@ pub(crate) fn as_json(report: &BoxReport, names: &[String]) -> Value {
 }
 
 /// The text report: classes, sizes, the best threshold, and the other rule.
-pub(crate) fn table(report: &BoxReport, names: &[String]) -> String {
+pub fn table(report: &BoxReport, names: &[String]) -> String {
     let share = |value: f64| if value < 0.0 { format!("{:>9}", "–") } else { format!("{value:>9.4}") };
     let mut rows = vec![format!("  {:<20} {:>8} {:>9} {:>9}", "class", "objects", "AP50-95", "AP50")];
     let width = |name: &str| name.chars().take(20).collect::<String>();

@@ -2,10 +2,9 @@
 
 mod progress;
 
-use crate::boxes;
-use crate::judged::Judged;
-use anyhow::Result;
-use octant_archive::Archive;
+use crate::error::make_folder;
+use crate::{Result, boxes};
+use octant_archive::{Archive, Fit};
 use octant_data::{AnyImage, LabeledBox, Sample, SampleRng, Target, Transform};
 use octant_events::{Canvas, EventWriter, Value};
 use octant_imaging::Image;
@@ -34,10 +33,11 @@ const RIGHT: [u8; 3] = [0, 120, 60];
 const WRONG: [u8; 3] = [200, 30, 30];
 
 /// The samples of a gallery, as the network sees them.
-pub(crate) struct Gallery<'a> {
+pub(crate) struct Gallery {
     backend: Arc<dyn Backend>,
-    recipe: &'a Recipe,
-    data: &'a Data,
+    recipe: Recipe,
+    outputs: usize,
+    classes: Vec<String>,
     samples: Vec<Sample>,
 }
 
@@ -58,16 +58,17 @@ impl Drawn {
     }
 }
 
-impl<'a> Gallery<'a> {
+impl Gallery {
     /// The first samples of the validation data.
-    pub fn new(recipe: &'a Recipe, data: &'a Data, backend: &Arc<dyn Backend>) -> Result<Gallery<'a>> {
+    pub fn new(recipe: &Recipe, data: &Data, backend: &Arc<dyn Backend>) -> Result<Gallery> {
         let entry = octant_zoo::find(&recipe.model)?;
         let transform = octant_recipe::transform(recipe, &recipe.eval_transform, false, entry)?;
         let count = data.valid.len().min(COLUMNS * ROWS);
         let prepared = (0..count).map(|index| -> Result<Sample> {
             Ok(transform.apply(data.valid.get(index)?, &mut SampleRng::new(recipe.run.seed, 0, index as u64))?)
         });
-        Ok(Gallery { backend: backend.clone(), recipe, data, samples: prepared.collect::<Result<_>>()? })
+        let (samples, classes) = (prepared.collect::<Result<_>>()?, data.classes.clone());
+        Ok(Gallery { backend: backend.clone(), recipe: recipe.clone(), outputs: data.outputs, classes, samples })
     }
 
     fn images(&self) -> Vec<&Image<u8>> {
@@ -93,7 +94,7 @@ impl<'a> Gallery<'a> {
         let predictor = Predictor::new(&self.backend, &plan, &CompileOptions::default(), values)?;
         let bytes: Vec<u8> = images.iter().flat_map(|image| image.values().iter().copied()).collect();
         let answers = predictor.predict(&HostTensor::new([count, dims[0], dims[1], dims[2]], &bytes)?)?.to_f64s();
-        let (samples, names) = (&self.samples, &self.data.classes);
+        let (samples, names) = (&self.samples, &self.classes);
         let marked = match samples.iter().all(|sample| matches!(sample.target, Target::Image(_))) {
             true => draw_translated(samples, &images, &answers, self.recipe.task != "cyclegan"),
             false => draw(samples, &images, &answers, names, true),
@@ -109,6 +110,15 @@ impl<'a> Gallery<'a> {
         Ok(drawn.map(|drawn| drawn.values()).unwrap_or_default())
     }
 
+    /// The variables of a checkpoint by path.
+    fn values(&self, archive: &Archive) -> Result<Values> {
+        let (model, entry) = octant_recipe::model(&self.recipe, self.outputs)?;
+        let (specs, _) = octant_zoo::describe(&*model, entry.preprocessing.input)?;
+        let loaded = octant_zoo::weights::load(archive, &*model, &specs, self.recipe.run.seed);
+        loaded.matching.require(Fit::Exact)?;
+        Ok(specs.into_iter().map(|spec| spec.path).zip(loaded.values).collect())
+    }
+
     /// The gallery of a run that is over: `plots/predictions.png`, and the same image in the event file. Where the network
     /// makes images, `plots/progress.png` shows one of them over the epochs.
     pub fn write(&self, run: &Path, epoch: u64) -> Result<()> {
@@ -117,10 +127,9 @@ impl<'a> Gallery<'a> {
         let [best, last] = ["best", "last"].map(|name| run.join("checkpoints").join(name).join("model.safetensors"));
         let weights = if best.is_file() { best } else { last };
         let archive = Archive::open(&weights)?;
-        let judged = Judged { recipe: self.recipe.clone(), weights, card: Card::of(&archive), archive };
-        let task = judged.task(self.data.outputs, dims)?;
-        let Some(drawn) = self.draw(task, &judged.values(self.data.outputs)?)? else { return Ok(()) };
-        std::fs::create_dir_all(run.join("plots"))?;
+        let task = octant_recipe::task(&self.recipe, self.outputs, dims, Card::of(&archive).warm_up)?;
+        let Some(drawn) = self.draw(task, &self.values(&archive)?)? else { return Ok(()) };
+        make_folder(&run.join("plots"))?;
         drawn.marked.save(&run.join("plots/predictions.png"))?;
         let target = self.samples.first().map(|sample| &sample.target).filter(|_| self.recipe.task != "cyclegan");
         if let Some(strip) = progress::draw(run, self.images()[0], target)? {

@@ -1,7 +1,7 @@
 //! W&B's offline files, in the folder that `wandb sync` looks for.
 
 use super::{Mirror, Point, RunEnd, RunFacts};
-use anyhow::Result;
+use crate::Result;
 use octant_events::{WandbRun, WandbWriter};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;

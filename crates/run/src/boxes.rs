@@ -1,0 +1,89 @@
+//! Boxes drawn onto images.
+
+use octant_data::LabeledBox;
+use octant_imaging::{Image, font};
+use octant_metrics::boxes::FoundBox;
+
+/// Distinct colors, by class.
+const COLORS: [[u8; 3]; 8] = [
+    [230, 60, 50],
+    [60, 120, 240],
+    [240, 170, 20],
+    [40, 170, 90],
+    [170, 70, 210],
+    [20, 180, 190],
+    [250, 110, 180],
+    [140, 150, 30],
+];
+const TRUTH: [u8; 3] = [255, 255, 255];
+
+/// The image, enlarged by a whole factor, in color, with what was found as colored frames with names and scores, and what is
+/// there as thin white ones.
+pub(crate) fn drawn(
+    image: &Image<u8>,
+    factor: usize,
+    truth: &[LabeledBox],
+    found: &[FoundBox],
+    names: &[String],
+) -> Image<u8> {
+    let mut canvas = Image::from_fn(image.height() * factor, image.width() * factor, 3, |row, column, channel| {
+        let pixel = image.pixel(row / factor, column / factor);
+        pixel[channel.min(pixel.len() - 1)]
+    });
+    let scaled = |value: f64| (value * factor as f64).round().max(0.0) as usize;
+    for object in truth {
+        let corners = [object.x0, object.y0, object.x1, object.y1].map(|corner| scaled(f64::from(corner)));
+        frame(&mut canvas, corners, 1, TRUTH);
+    }
+    let thickness = (canvas.height().max(canvas.width()) / 400).clamp(2, 6);
+    // The surest last, so that it is not painted over.
+    for answer in found.iter().rev() {
+        let rectangle = answer.rectangle;
+        let corners =
+            [rectangle.x, rectangle.y, rectangle.x + rectangle.width, rectangle.y + rectangle.height].map(scaled);
+        let color = COLORS[answer.class % COLORS.len()];
+        frame(&mut canvas, corners, thickness, color);
+        let name = names.get(answer.class).cloned().unwrap_or_else(|| answer.class.to_string());
+        let text = format!("{name} {:.2}", answer.score);
+        let size = (canvas.height() / 40).clamp(12, 60);
+        let top = corners[1].saturating_sub(size + 2);
+        label(&mut canvas, [corners[0], top], &text, size, color);
+    }
+    canvas
+}
+
+fn set(canvas: &mut Image<u8>, row: usize, column: usize, color: [u8; 3]) {
+    if row < canvas.height() && column < canvas.width() {
+        canvas.row_mut(row)[3 * column..3 * column + 3].copy_from_slice(&color);
+    }
+}
+
+fn frame(canvas: &mut Image<u8>, [x0, y0, x1, y1]: [usize; 4], thickness: usize, color: [u8; 3]) {
+    for inset in 0..thickness {
+        let (top, bottom) = (y0 + inset, y1.saturating_sub(1 + inset));
+        let (left, right) = (x0 + inset, x1.saturating_sub(1 + inset));
+        (x0..x1).for_each(|column| {
+            set(canvas, top, column, color);
+            set(canvas, bottom, column, color);
+        });
+        (y0..y1).for_each(|row| {
+            set(canvas, row, left, color);
+            set(canvas, row, right, color);
+        });
+    }
+}
+
+/// Text of that height on a colored bar.
+fn label(canvas: &mut Image<u8>, [left, top]: [usize; 2], text: &str, size: usize, color: [u8; 3]) {
+    let width = font::width(text, size as f32).ceil() as usize + 4;
+    let left = left.min(canvas.width().saturating_sub(width));
+    for row in top..top + size + 1 {
+        (left..left + width).for_each(|column| set(canvas, row, column, color));
+    }
+    font::draw(text, size as f32, |column, row, share| {
+        let white = color.map(|channel| (f32::from(channel) + (255.0 - f32::from(channel)) * share) as u8);
+        if let (Ok(column), Ok(row)) = (usize::try_from(column), usize::try_from(row)) {
+            set(canvas, top + row, left + 2 + column, white);
+        }
+    });
+}

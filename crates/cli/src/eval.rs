@@ -1,21 +1,15 @@
 //! The `eval` command.
 
-mod similarity;
-
 use crate::device::DeviceFlags;
-use crate::judged::{Judged, resolve};
 use crate::output::{Bar, Json, line};
 use crate::show::{as_json, show};
-use crate::{Ending, device, prepare};
-use anyhow::{Context, Result};
-use octant_data::{LastBatch, Loader, LoaderConfig};
+use crate::{Ending, device, fetching, opened, prepare};
+use anyhow::{Context, Result, bail};
+use octant_predict::{EvalOptions, NetworkFile, PredictError, PredictOptions, Predictor, similarity};
 use octant_recipe::Cores;
-use octant_runtime::CompileOptions;
-use octant_train::Evaluator;
-use octant_train::step::{StepOptions, StepPlan};
+use octant_train::options::OptionTable;
 use serde_json::json;
-use std::path::PathBuf;
-use std::sync::Arc;
+use std::path::{Path, PathBuf};
 
 /// Evaluate a run or a file of weights on a data set
 #[derive(clap::Args)]
@@ -25,7 +19,7 @@ use std::sync::Arc;
                         --against ORIGINALS"
 )]
 pub(crate) struct Arguments {
-    /// A run directory, a file of weights together with --recipe, or images together with --against
+    /// A run directory, a file of weights that names its network or with --recipe, or images together with --against
     run: PathBuf,
     /// Compare images with these, by MSE, MAE, PSNR and SSIM: a file or a folder
     #[arg(long, value_name = "PATH")]
@@ -42,9 +36,12 @@ pub(crate) struct Arguments {
     /// Which checkpoint of the run, best or last; the best one if not given
     #[arg(long)]
     checkpoint: Option<String>,
-    /// Judge on the training data instead
+    /// Evaluate on the training data instead
     #[arg(long)]
     on_train: bool,
+    /// Detectors: write the boxes that were counted as a COCO results file
+    #[arg(long, value_name = "FILE")]
+    coco: Option<PathBuf>,
     /// Images per step
     #[arg(long)]
     batch_size: Option<usize>,
@@ -53,6 +50,10 @@ pub(crate) struct Arguments {
     /// Devices that work on every batch together, or `all`
     #[arg(long, visible_alias = "num-cores", value_name = "N|all", default_value = "1")]
     cores: Cores,
+    /// Write the images as the network sees them into this folder, degraded ones included: inputs/, and targets/ where the
+    /// network makes images
+    #[arg(long, value_name = "DIR")]
+    save_inputs: Option<PathBuf>,
     /// Draw the confusion matrix and the curves over all thresholds into this folder
     #[arg(long, value_name = "DIR")]
     plots: Option<PathBuf>,
@@ -65,61 +66,62 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
-    let Arguments { run, recipe, checkpoint, data, set, .. } = &arguments;
     if let Some(wanted) = &arguments.against {
-        return similarity::run(run, wanted, arguments.range, arguments.json);
+        return compare(&arguments, wanted);
     }
-    let judged = resolve(run, recipe.as_deref(), checkpoint.as_deref(), data.as_deref(), set)?;
-    let Judged { recipe, weights, .. } = &judged;
-    let data = prepare::evaluation_data(recipe, &judged.card.names, run, arguments.on_train)?;
+    let file = file(&arguments)?;
+    let data = prepare::evaluation_data(&file.recipe, &file.card.names, &arguments.run, arguments.on_train)?;
     data.remarks.iter().for_each(|remark| eprintln!("warning: {remark}"));
     let dataset = &data.dataset;
-    let entry = octant_zoo::find(&recipe.model)?;
-    let transform = octant_recipe::transform(recipe, &recipe.eval_transform, false, entry)?;
-    let task = judged.task(data.outputs, octant_recipe::image(&**dataset, &transform)?)?;
-    let batch_size = arguments.batch_size.unwrap_or(recipe.step.batch_size).min(dataset.len()).max(1);
+    let mut network = file.network_for(data.outputs)?;
+    if network.names.is_empty() {
+        network.names = data.classes.clone();
+    }
+    if arguments.coco.is_some() && network.recipe.task != "detect" {
+        bail!("--coco is for detectors; {} is none; remove it", network.recipe.model);
+    }
     let backend = arguments.device.open()?;
     let mesh = device::mesh(arguments.cores, &*backend)?;
-    let step = StepOptions { batch_size, ..recipe.step.clone() };
-    let plan = StepPlan { mesh, step, ..StepPlan::new(task.clone(), batch_size) };
-    let values = judged.values(data.outputs)?;
-    let evaluator = Evaluator::new(&backend, &plan, &CompileOptions::default(), &values)?;
-    let config = LoaderConfig {
-        batch_size,
-        shuffle: false,
-        last: LastBatch::Pad,
-        workers: recipe.run.workers,
-        corrupt: recipe.run.on_corrupt,
-        ..LoaderConfig::default()
-    };
-    let loader = Loader::new(dataset.clone(), Arc::new(transform), config)?;
-    let batches = loader.batches_per_epoch();
-    let mut bar = (!arguments.json).then(|| Bar::new("judging".into(), batches));
-    let watched = loader.epoch(0).enumerate().map(|(number, batch)| {
-        if let Some(bar) = bar.as_mut().filter(|bar| bar.is_due()) {
-            bar.draw(number as u64, "batches");
+    let predictor = Predictor::new(network, &backend, PredictOptions::default())?;
+    let (coco, inputs) = (arguments.coco.clone(), arguments.save_inputs.clone());
+    let options = EvalOptions { batch_size: arguments.batch_size, mesh, coco, inputs };
+    let mut bar = None;
+    let found = predictor.evaluate(dataset.clone(), &options, &mut |done, batches| {
+        let bar = bar.get_or_insert_with(|| Bar::new("evaluating".into(), batches));
+        if !arguments.json && bar.is_due() {
+            bar.draw(done, "batches");
         }
-        batch
-    });
-    let (metrics, findings) = evaluator.run(watched)?;
+    })?;
     if let Some(folder) = &arguments.plots {
         std::fs::create_dir_all(folder).with_context(|| format!("cannot write to {}", folder.display()))?;
-        octant_run::plots::findings(folder, &findings, &data.classes, &**dataset)?;
+        octant_run::plots::findings(folder, &found.findings, &data.classes, &**dataset)?;
     }
-    let remark = task.remark(&metrics);
     if arguments.json {
-        Json::line(json!({
-            "event": "done", "images": dataset.len(), "images_in_data": data.total, "weights": weights, "metrics": as_json(&metrics), "remark": remark,
-            "boxes": findings.boxes.as_ref().map(|report| octant_run::plots::boxes::as_json(report, &data.classes)),
-        }));
+        let mut line = opened::facts(&predictor);
+        line["event"] = "done".into();
+        line["images"] = found.images.into();
+        line["images_in_data"] = data.total.into();
+        line["image_size"] = json!(found.image[..2]);
+        line["metrics"] = as_json(&found.metrics).into();
+        line["remark"] = json!(found.remark);
+        line["boxes"] =
+            json!(found.findings.boxes.as_ref().map(|report| octant_run::plots::boxes::as_json(report, &data.classes)));
+        Json::line(line);
         return Ok(Ending::Done);
     }
-    let title = format!("{} on {} of {} images\n  {}", weights.display(), dataset.len(), data.total, show(&metrics));
+    let [height, width, _] = found.image;
+    let title = format!(
+        "{}\n  evaluated on {} of {} images, {height}×{width}\n  {}",
+        opened::described(&predictor),
+        found.images,
+        data.total,
+        show(&found.metrics)
+    );
     bar.map_or_else(|| line(&title), |bar| bar.finish(&title));
-    remark.iter().for_each(line);
-    if let Some(report) = &findings.boxes {
+    found.remark.iter().for_each(line);
+    if let Some(report) = &found.findings.boxes {
         line(octant_run::plots::boxes::table(report, &data.classes));
-    } else if let Some(confusion) = findings.confusion {
+    } else if let Some(confusion) = found.findings.confusion {
         let shown = confusion.classes.min(100);
         let names = (0..shown).map(|class| data.classes.get(class).cloned().unwrap_or_else(|| class.to_string()));
         let names: Vec<String> = names.collect();
@@ -132,5 +134,50 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
             println!("  {name:<width$} {precision:>9} {recall:>7} {f1:>7}");
         }
     }
+    Ok(Ending::Done)
+}
+
+/// The weights that the arguments name, with the recipe that they belong to.
+fn file(arguments: &Arguments) -> Result<NetworkFile> {
+    let Arguments { run, recipe, checkpoint, data, set, .. } = arguments;
+    let change = |table: &mut toml::Table| -> octant_predict::Result<()> {
+        if let Some(data) = data {
+            octant_recipe::set(table, "data.dir", toml::Value::String(data.display().to_string()))?;
+        }
+        set.iter().try_for_each(|assignment| octant_recipe::set_text(table, assignment)).map_err(PredictError::from)
+    };
+    let file = match (run.join("config.toml").is_file(), recipe) {
+        (true, _) => NetworkFile::of_changed_run(run, checkpoint.as_deref(), change)?,
+        (false, Some(recipe)) => {
+            let mut table = octant_recipe::table(recipe)?;
+            change(&mut table)?;
+            let recipe = octant_recipe::check(table)?;
+            let weights = fetching::weights(run, octant_zoo::find(&recipe.model)?)?;
+            NetworkFile::with_recipe(recipe, &weights)?
+        }
+        (false, None) => {
+            let mut file = opened::network(run, checkpoint.as_deref())?;
+            let mut table = file.recipe.to_table();
+            change(&mut table)?;
+            file.recipe = octant_recipe::check(table)?;
+            file
+        }
+    };
+    file.remarks.iter().for_each(|remark| eprintln!("warning: {remark}"));
+    Ok(file)
+}
+
+/// Images against images.
+fn compare(arguments: &Arguments, wanted: &Path) -> Result<Ending> {
+    let found = similarity::compare(&arguments.run, wanted, arguments.range)?;
+    if arguments.json {
+        let metrics = as_json(&found.metrics);
+        Json::line(json!({
+            "event": "done", "images": found.images, "range": found.range, "metrics": metrics, "remarks": found.remarks,
+        }));
+        return Ok(Ending::Done);
+    }
+    line(format_args!("{} images, values that span {}\n  {}", found.images, found.range, show(&found.metrics)));
+    found.remarks.iter().for_each(line);
     Ok(Ending::Done)
 }

@@ -1,24 +1,19 @@
 //! The `features` command: writes image features to a file, or measures how well they separate classes.
 
-mod extract;
-
 use crate::device::DeviceFlags;
-use crate::output::{Json, line};
-use crate::{Ending, device, judged, plan, prepare, weights};
+use crate::output::{Bar, Json, line};
+use crate::{Ending, device, fetching, opened, prepare};
 use anyhow::{Context, Result, bail};
-use extract::Extractor;
-use octant_archive::{Archive, Fit, save_safetensors};
+use octant_archive::save_safetensors;
 use octant_data::Dataset;
 use octant_data::decode::{Channels, DecodeOptions};
 use octant_data::readers::{TableDataset, images_below};
 use octant_metrics::features::{
     LinearProbe, ProbeSettings, TEMPERATURE, accuracy, frechet_distance, kernel_distance, nearest_neighbors,
 };
-use octant_recipe::Recipe;
+use octant_predict::{Extractor, ModelChoice, Network, PredictOptions, Predictor};
 use octant_tensor::{HostTensor, write_npy};
-use octant_train::step::StepOptions;
-use octant_zoo::identity::identify;
-use octant_zoo::{Model, ModelEntry};
+use octant_zoo::ModelEntry;
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -32,7 +27,7 @@ use std::sync::Arc;
                   FILE --against REAL"
 )]
 pub(crate) struct Arguments {
-    /// A model that `octant models` lists, or a run directory
+    /// A model that `octant models` lists, a run directory, or a file of weights that names its network
     model: PathBuf,
     /// The folder of images. Judging needs a folder per class, in train/ and val/ or to be split
     data: PathBuf,
@@ -74,14 +69,6 @@ pub(crate) struct Arguments {
     json: bool,
 }
 
-/// A network with its weights, and the recipe that prepares images for it.
-struct Asked {
-    entry: &'static ModelEntry,
-    model: Box<dyn Model>,
-    values: Vec<HostTensor>,
-    recipe: Recipe,
-}
-
 pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
     let judges = arguments.knn.is_some() || arguments.probe;
     if arguments.output.is_none() && arguments.against.is_none() && !judges {
@@ -94,12 +81,14 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
         bail!("--knn and --batch-size must be at least 1");
     }
     let layer = arguments.layer.parse()?;
-    let asked = match arguments.model.join("config.toml").is_file() {
-        true => of_run(&arguments)?,
+    let network = match arguments.model.exists() {
+        true => of_weights(&arguments)?,
         false => of_model(&arguments)?,
     };
     let backend = arguments.device.open()?;
-    let extractor = Extractor { backend: &*backend, asked: &asked, layer, batch_size: arguments.batch_size };
+    let predictor = Predictor::new(network, &backend, PredictOptions::default())?;
+    eprintln!("{}", opened::described(&predictor));
+    let extractor = predictor.features(layer, arguments.batch_size);
     if let Some(output) = &arguments.output {
         write(&extractor, &arguments, output)?;
     }
@@ -112,54 +101,61 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
     Ok(Ending::Done)
 }
 
-/// A model of the zoo, prepared as its reference weights want it.
-fn of_model(arguments: &Arguments) -> Result<Asked> {
-    let name = arguments.model.to_string_lossy();
-    let entry = octant_zoo::find(&name)?;
+/// A model of the zoo, prepared as its weights want it.
+fn of_model(arguments: &Arguments) -> Result<Network> {
+    let entry = octant_zoo::find(&arguments.model.to_string_lossy())?;
     let Some(given) = &arguments.weights else {
         bail!("without weights the features would be random; give --weights FILE, or --weights pretrained");
     };
-    let archive = Archive::open(&weights::resolve(given, entry)?)?;
-    let found = identify(&archive, entry)?;
-    let entry = found.entry;
-    let model = (entry.build)(found.classes.unwrap_or(0).max(usize::from(entry.classes > 0)));
-    let (specs, _) = octant_zoo::describe(&*model, entry.preprocessing.input)?;
-    let loaded = octant_zoo::weights::load(&archive, &*model, &specs, 0);
-    loaded.matching.require(Fit::AnyHead)?;
-    loaded.license.iter().for_each(|license| eprintln!("the file states its license: {license}"));
-    let side = Some(arguments.image_size.unwrap_or(entry.preprocessing.input[0]));
-    let usual = plan::recipe_for(entry)?;
-    let recipe = Recipe { image_size: side, base_size: side, ..usual };
-    Ok(Asked { entry, model, values: loaded.values, recipe: with_precision(recipe, arguments)? })
-}
-
-/// What a run has learned.
-fn of_run(arguments: &Arguments) -> Result<Asked> {
-    if arguments.weights.is_some() {
-        bail!("a run has weights of its own; remove --weights");
-    }
-    let found = judged::resolve(&arguments.model, None, arguments.checkpoint.as_deref(), None, &[])?;
-    let entry = octant_zoo::find(&found.recipe.model)?;
-    let Some(outputs) = identify(&found.archive, entry)?.classes.or(found.recipe.classes) else {
-        bail!("the weights of {} have no head", arguments.model.display());
-    };
-    let (model, entry) = octant_recipe::model(&found.recipe, outputs)?;
-    let (specs, _) = octant_zoo::describe(&*model, entry.preprocessing.input)?;
-    let values = found.values(outputs)?;
-    let values = specs.iter().filter_map(|spec| values.get(&spec.path).cloned()).collect();
-    let image_size = arguments.image_size.or(found.recipe.image_size);
-    let recipe = Recipe { image_size, ..found.recipe };
-    Ok(Asked { entry, model, values, recipe: with_precision(recipe, arguments)? })
-}
-
-fn with_precision(recipe: Recipe, arguments: &Arguments) -> Result<Recipe> {
+    let weights = fetching::weights(given, entry)?;
     let precision = device::precision(&arguments.precision)?;
-    Ok(Recipe { step: StepOptions { precision, ..recipe.step.clone() }, ..recipe })
+    let choice = ModelChoice { headless: true, precision, ..ModelChoice::default() };
+    let mut network = Network::of_model(entry, Some(&weights), &choice)?;
+    network.remarks.iter().for_each(|remark| eprintln!("{remark}"));
+    if let Some(side) = arguments.image_size {
+        network.resize_images(side)?;
+    }
+    Ok(network)
+}
+
+/// A run, or a file of weights that names its network.
+fn of_weights(arguments: &Arguments) -> Result<Network> {
+    if arguments.weights.is_some() {
+        bail!("{} has weights of its own; remove --weights", arguments.model.display());
+    }
+    let file = opened::network(&arguments.model, arguments.checkpoint.as_deref())?;
+    let mut network = file.with_precision(device::precision(&arguments.precision)?).network()?;
+    if let Some(side) = arguments.image_size {
+        network.resize_images(side)?;
+    }
+    Ok(network)
+}
+
+/// A bar for a data set, drawn by the library's progress.
+fn watching<T>(
+    label: &str,
+    json: bool,
+    work: impl FnOnce(&mut dyn FnMut(u64, u64)) -> octant_predict::Result<T>,
+) -> Result<T> {
+    let mut bar = None;
+    let result = work(&mut |done, batches| {
+        let bar = bar.get_or_insert_with(|| Bar::new(label.into(), batches));
+        if !json && bar.is_due() {
+            bar.draw(done, "batches");
+        }
+    });
+    bar.into_iter().for_each(Bar::clear);
+    Ok(result?)
+}
+
+/// The line of the zoo of an extractor's network.
+fn entry(extractor: &Extractor) -> Result<&'static ModelEntry> {
+    Ok(extractor.predictor.network().entry()?)
 }
 
 fn write(extractor: &Extractor, arguments: &Arguments, output: &Path) -> Result<()> {
-    let (dataset, paths) = images_of(&arguments.data, extractor.asked.entry)?;
-    let features = extractor.features(dataset, "looking")?;
+    let (dataset, paths) = images_of(&arguments.data, entry(extractor)?)?;
+    let features = watching("computing", arguments.json, |progress| extractor.tensor(dataset, progress))?;
     write_features(output, &features, &paths)?;
     match arguments.json {
         true => {
@@ -173,11 +169,12 @@ fn write(extractor: &Extractor, arguments: &Arguments, output: &Path) -> Result<
 /// The distance between two folders of images.
 fn compare(extractor: &Extractor, arguments: &Arguments, other: &Path) -> Result<()> {
     let summarized = |folder: &Path| {
-        let (dataset, paths) = images_of(folder, extractor.asked.entry)?;
+        let (dataset, paths) = images_of(folder, entry(extractor)?)?;
         if paths.len() < 2 {
             bail!("{} has {} images; a distribution needs two at least", folder.display(), paths.len());
         }
-        extractor.summarized(dataset, &folder.display().to_string())
+        let label = folder.display().to_string();
+        watching(&label, arguments.json, |progress| extractor.summarized(dataset, progress))
     };
     let [a, b] = [summarized(&arguments.data)?, summarized(other)?];
     let (frechet, kernel) = (frechet_distance(&a, &b), kernel_distance(&a, &b));
@@ -196,12 +193,14 @@ fn compare(extractor: &Extractor, arguments: &Arguments, other: &Path) -> Result
 }
 
 fn judge(extractor: &Extractor, arguments: &Arguments) -> Result<()> {
-    let mut recipe = extractor.asked.recipe.clone();
+    let mut recipe = extractor.predictor.network().recipe.clone();
     recipe.data = octant_recipe::DataSource::of_files("folder", arguments.data.clone());
     let data = prepare::data(&recipe, &[])?;
     data.remarks.iter().for_each(|remark| eprintln!("warning: {remark}"));
-    let train = extractor.labeled(data.train.clone(), "training images")?;
-    let test = extractor.labeled(data.valid.clone(), "images to judge on")?;
+    let labeled = |label: &str, dataset: &Arc<dyn Dataset>| {
+        watching(label, arguments.json, |progress| extractor.labeled(dataset.clone(), progress))
+    };
+    let [train, test] = [labeled("training images", &data.train)?, labeled("images to evaluate on", &data.valid)?];
     let mut metrics = Vec::new();
     if let Some(count) = arguments.knn {
         let guesses = nearest_neighbors(&train, &test.values, data.outputs, count, TEMPERATURE);

@@ -2,51 +2,51 @@
 
 use crate::output::{bytes, duration};
 use anyhow::Result;
-use octant_fetch::{DownloadCache, FetchLocation, ProgressCallback};
+use octant_fetch::ProgressCallback;
 use octant_pjrt::discover::cache_folder;
+use octant_predict::{Downloads, Sources};
+use octant_zoo::ModelEntry;
+use octant_zoo::registry::Published;
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// The store in a folder of Octant's cache, such as `weights`; files come from the mirror, if one is given.
-pub(crate) fn store(folder: &str, mirror: Option<&str>) -> Result<DownloadCache> {
-    let store = DownloadCache::open(cache_folder().join(folder))?.with_log(|line| eprintln!("{line}"));
-    Ok(match mirror {
-        Some(position) => store.mirror(position)?,
-        None => store,
-    })
+/// The library's downloads, with Octant's cache.
+pub(crate) fn downloads() -> Downloads {
+    Downloads::new(cache_folder()).with_log(|line| eprintln!("{line}"))
 }
 
-/// A location as a local path; remote ones are mirrored into the cache.
-pub(crate) fn localize(position: &Path, folder: &str) -> Result<PathBuf> {
-    match FetchLocation::parse(&position.to_string_lossy())? {
-        FetchLocation::Path(path) => Ok(path),
-        elsewhere => {
-            let store = store(folder, None)?;
-            showing(&elsewhere.to_string(), |progress| elsewhere.localize(&store, progress))
+/// A data set's location as a local path; a remote one is mirrored into the cache.
+pub(crate) fn localize_data(location: &Path) -> Result<PathBuf> {
+    Ok(with_line(|progress| downloads().localize_data(location, progress))?)
+}
+
+/// The file that the `weights` argument names: a file, an address, `pretrained`, or the name of published weights.
+pub(crate) fn weights(given: &Path, entry: &ModelEntry) -> Result<PathBuf> {
+    Ok(with_line(|progress| downloads().weights(given, entry, progress))?)
+}
+
+/// Published weights, from the mirror if one is given.
+pub(crate) fn published(published: &Published, mirror: Option<&str>) -> Result<PathBuf> {
+    Ok(with_line(|progress| downloads().published(published, mirror, progress))?)
+}
+
+/// The files to predict that the arguments name.
+pub(crate) fn sources(given: &[PathBuf]) -> Result<Sources> {
+    Ok(with_line(|progress| Sources::find(given, &downloads(), progress))?)
+}
+
+/// Calls the library with a line on the terminal that shows how far downloads are.
+fn with_line<T>(work: impl FnOnce(octant_predict::Progress) -> octant_predict::Result<T>) -> octant_predict::Result<T> {
+    let mut line: Option<(String, Line)> = None;
+    let result = work(&mut |label, done, total| {
+        if line.as_ref().is_none_or(|(shown, _)| shown != label) {
+            line = Some((label.to_string(), Line::new(label)));
         }
-    }
-}
-
-/// A data set's location as a local path. A remote file that only describes images stands for the folder that holds them too.
-pub(crate) fn localize_data(position: &Path) -> Result<PathBuf> {
-    match described(&position.to_string_lossy()) {
-        Some((folder, file)) => Ok(localize(Path::new(folder), "data")?.join(file)),
-        None => localize(position, "data"),
-    }
-}
-
-/// The folder of a remote description, and the description's path inside of it. COCO's lie in `annotations` beside the images.
-fn described(position: &str) -> Option<(&str, &str)> {
-    let start = position.find("://")? + 3;
-    let extension = position.rsplit_once('.')?.1;
-    if !["yaml", "yml", "json"].contains(&extension) {
-        return None;
-    }
-    let slash = position.rfind('/').filter(|slash| *slash > start)?;
-    let folder = position[..slash].strip_suffix("/annotations").filter(|folder| folder.len() > start);
-    let folder = folder.unwrap_or(&position[..slash]);
-    Some((folder, &position[folder.len() + 1..]))
+        line.iter_mut().for_each(|(_, line)| line.advance(done, total));
+    });
+    line.iter().for_each(|(_, line)| line.clear());
+    result
 }
 
 /// Does something that takes a while, with a line on the terminal that shows how far it is.
@@ -54,22 +54,26 @@ pub(crate) fn showing<T>(
     label: &str,
     work: impl FnOnce(ProgressCallback) -> Result<T, octant_fetch::FetchError>,
 ) -> Result<T> {
-    let mut line = Line { label, begun: Instant::now(), begun_at: None, drawn: None };
+    let mut line = Line::new(label);
     let result = work(&mut |done, total| line.advance(done, total));
     line.clear();
     Ok(result?)
 }
 
-struct Line<'a> {
-    label: &'a str,
+struct Line {
+    label: String,
     begun: Instant,
     /// What was there already, so that the speed is that of this connection.
     begun_at: Option<u64>,
     drawn: Option<Instant>,
 }
 
-impl Line<'_> {
+impl Line {
     const INTERVAL: Duration = Duration::from_millis(200);
+
+    fn new(label: &str) -> Line {
+        Line { label: label.into(), begun: Instant::now(), begun_at: None, drawn: None }
+    }
 
     fn advance(&mut self, done: u64, total: Option<u64>) {
         let begun_at = *self.begun_at.get_or_insert(done);
@@ -89,21 +93,6 @@ impl Line<'_> {
     fn clear(&self) {
         if self.drawn.is_some() {
             eprint!("\r\x1b[2K");
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::described;
-
-    #[test]
-    fn a_remote_description_stands_for_its_folder() {
-        assert_eq!(described("s3://b/set/data.yaml"), Some(("s3://b/set", "data.yaml")));
-        assert_eq!(described("https://h/a/annotations/val.json"), Some(("https://h/a", "annotations/val.json")));
-        assert_eq!(described("gs://bucket/annotations/val.json"), Some(("gs://bucket", "annotations/val.json")));
-        for other in ["set/data.yaml", "s3://b/set", "s3://b/set.pack", "https://host.json"] {
-            assert_eq!(described(other), None, "{other}");
         }
     }
 }

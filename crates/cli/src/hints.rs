@@ -38,7 +38,7 @@ pub(crate) fn near_flags(
 }
 
 /// Arguments that name what is written.
-const OUTPUTS: [&str; 7] = ["out", "output", "dump", "plots", "to", "coco", "csv"];
+const OUTPUTS: [&str; 8] = ["out", "output", "dump", "plots", "to", "coco", "csv", "save_inputs"];
 
 /// A sentence about an output at an address: it would become a folder of that name on this machine.
 pub(crate) fn remote_output(matches: &clap::ArgMatches) -> Option<String> {

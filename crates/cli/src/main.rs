@@ -9,7 +9,6 @@ mod output;
 
 mod bench;
 mod board;
-mod boxes;
 mod compiling;
 mod data;
 mod device;
@@ -21,8 +20,8 @@ mod fetching;
 mod flags;
 mod hints;
 mod image;
-mod judged;
 mod models;
+mod opened;
 mod plan;
 mod plugin;
 mod predict;

@@ -130,22 +130,7 @@ fn table(name: &str) -> Result<Table> {
 
 /// A recipe that trains a model of the zoo on what it is made for.
 pub(crate) fn recipe_for(entry: &ModelEntry) -> Result<Recipe> {
-    let base = match entry.task {
-        octant_zoo::ModelTask::Classify => "imagenet-resnet50",
-        octant_zoo::ModelTask::Segment => "mshnet-irstd",
-        octant_zoo::ModelTask::Detect => "detect",
-        octant_zoo::ModelTask::Translate if entry.family.ends_with("generator") => "pix2pix",
-        octant_zoo::ModelTask::Translate => "restore",
-    };
-    let mut recipe = octant_recipe::check(octant_recipe::table(base)?)?;
-    let factor = (entry.build)(entry.classes).enlarges();
-    if let Some(degrade) = recipe.degrade.as_mut().filter(|_| factor > 1) {
-        degrade.shrink = Some(factor);
-    }
-    let name = entry.name.to_string();
-    // Networks that come without a head are measured with one.
-    let classes = if entry.classes == 0 { 1000 } else { entry.classes };
-    Ok(Recipe { name: name.clone(), model: name, classes: Some(classes), ..recipe })
+    Ok(octant_recipe::of_model(entry)?)
 }
 
 /// The estimate for one board, as a row.

@@ -1,24 +1,17 @@
 //! The `predict` command: images through a run or a model, or raw tensors through a model.
 
-mod boxes;
-mod files;
-mod images;
 mod tensors;
-mod tiles;
-mod translated;
-mod video;
-mod writer;
 
-use crate::device::DeviceFlags;
-use crate::{Ending, weights};
+use crate::device::{self, DeviceFlags};
+use crate::output::Json;
+use crate::{Ending, fetching, opened};
 use anyhow::{Context, Result, bail};
-use octant_archive::{Archive, Fit};
-use octant_nn::VariableSpec;
-use octant_recipe::Recipe;
-use octant_tensor::HostTensor;
-use octant_train::Values;
-use octant_zoo::identity::{Card, identify};
-use octant_zoo::{Model, ModelEntry};
+use octant_metrics::boxes::Suppression;
+use octant_predict::{
+    Cancel, CocoResults, JobEvent, ModelChoice, Network, PredictOptions, Prediction, Predictor, ResultWriter, Written,
+};
+use octant_zoo::ModelEntry;
+use serde_json::{Value, json};
 use std::path::PathBuf;
 
 /// Predict for images or tensors with a run, or with a model and weights
@@ -27,8 +20,8 @@ use std::path::PathBuf;
                         --weights pretrained cat.jpg\n  octant predict --model resnet50 --weights FILE --input x.npy \
                         --layout nchw --output y.npy")]
 pub(crate) struct Arguments {
-    /// A run directory (not with --model), then the images, folders or patterns of images to look at; detectors take videos
-    /// too, through ffmpeg where it is installed
+    /// A run directory or a file of weights that names its network (not with --model), then what to look at: images, videos
+    /// (through ffmpeg where it is installed), folders, patterns, lists of them (.txt), or http(s)://, s3:// and gs:// addresses
     paths: Vec<PathBuf>,
     /// The model; `octant models` lists them
     #[arg(long)]
@@ -72,10 +65,10 @@ pub(crate) struct Arguments {
     precision: String,
     #[command(flatten)]
     device: DeviceFlags,
-    /// Detectors: boxes less sure than this are not shown
-    #[arg(long, default_value_t = 0.25)]
-    conf: f32,
-    /// Detectors: of two boxes of a class that overlap more than this, only the surer one is shown
+    /// Detectors: boxes with a lower score are not shown (0.25 if not given), nor written by --coco (0.001 if not given)
+    #[arg(long)]
+    conf: Option<f32>,
+    /// Detectors: of two boxes of a class that overlap more than this, only the one with the higher score is kept
     #[arg(long, default_value_t = 0.7)]
     iou: f32,
     /// Detectors: the most boxes per image
@@ -90,7 +83,8 @@ pub(crate) struct Arguments {
     /// Detectors: write label files into labels/ of the output folder
     #[arg(long)]
     labels: bool,
-    /// Detectors: write all boxes as a COCO results file
+    /// Detectors: write boxes as a COCO results file, by the rule that `octant eval` counts them: every class of a place with a
+    /// score above --conf, or above 0.001 if that is not given
     #[arg(long, value_name = "FILE")]
     coco: Option<PathBuf>,
     /// Image to image: larger images are cut into overlapping tiles of this side, so that they fit into memory
@@ -108,77 +102,151 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
             (Some(input), Some(output), []) => tensors::run(entry, input, output, &arguments),
             (Some(_), _, _) => bail!("--input takes --output and no images"),
             (None, _, []) => bail!("give images to look at, or --input x.npy and --output y.npy"),
-            (None, _, images) => images::of_model(entry, images, &arguments),
+            (None, _, images) => {
+                if arguments.weights.is_none() {
+                    bail!(
+                        "without weights the predictions would be random; give --weights FILE, or --weights pretrained"
+                    );
+                }
+                predict(of_model(entry, &arguments)?, images, "predictions".into(), 5, &arguments)
+            }
         };
     }
     match &arguments.paths[..] {
         [] => bail!("give a run directory and images, or --model NAME with images or --input and --output"),
         [_] => bail!("give the images to look at after the run directory"),
-        [run, images @ ..] => images::of_run(run, images, &arguments),
+        [run, images @ ..] => {
+            let network = opened::network(run, arguments.checkpoint.as_deref())?.network()?;
+            let folder = if run.is_dir() { run.join("predictions") } else { "predictions".into() };
+            predict(network, images, folder, 1, &arguments)
+        }
     }
 }
 
-/// A network with its weights, and how images are prepared for it.
-struct Asked {
-    recipe: Recipe,
-    outputs: usize,
-    /// Of the classes.
-    names: Vec<String>,
-    values: Values,
-    warm_up: bool,
-    /// Where images are written without `--output`.
-    folder: PathBuf,
-    /// How many classes are printed.
-    top: usize,
-}
-
-/// The network that was asked for, in the form and with the head that its weights have.
-struct Chosen {
-    entry: &'static ModelEntry,
-    classes: usize,
-    archive: Option<Archive>,
-    card: Card,
-}
-
-fn choose(arguments: &Arguments, entry: &'static ModelEntry) -> Result<Chosen> {
+/// A model of the zoo, prepared as its weights want it.
+fn of_model(entry: &'static ModelEntry, arguments: &Arguments) -> Result<Network> {
     if arguments.classes == Some(0) {
         bail!("--classes must be at least 1");
     }
-    let Some(given) = &arguments.weights else {
-        let classes = arguments.classes.unwrap_or(entry.classes);
-        return Ok(Chosen { entry, classes, archive: None, card: Card::default() });
+    let choice = ModelChoice {
+        classes: arguments.classes,
+        partial: arguments.partial,
+        headless: arguments.features,
+        seed: arguments.seed,
+        precision: device::precision(&arguments.precision)?,
     };
-    let archive = Archive::open(&weights::resolve(given, entry)?)?;
-    let (found, card) = (identify(&archive, entry)?, Card::of(&archive));
-    let classes = match (arguments.classes, found.classes) {
-        (Some(wanted), Some(there)) if wanted != there && !arguments.partial => bail!(
-            "the weights have a head of {there} classes, not of {wanted}; leave --classes away, or add --partial for a \
-             random head"
-        ),
-        (Some(wanted), _) => wanted,
-        (None, Some(there)) => there,
-        (None, None) if arguments.features || arguments.partial => found.entry.classes,
-        (None, None) => bail!("{} has no head that {} could answer with", given.display(), found.entry.name),
-    };
-    Ok(Chosen { entry: found.entry, classes, archive: Some(archive), card })
+    let weights = arguments.weights.as_ref().map(|given| fetching::weights(given, entry)).transpose()?;
+    let mut network = Network::of_model(entry, weights.as_deref(), &choice)?;
+    if let Some(path) = &arguments.names {
+        let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+        network.names = text.lines().map(str::to_string).collect();
+    }
+    network.remarks.iter().for_each(|remark| eprintln!("{remark}"));
+    Ok(network)
 }
 
-/// The variables from the weights. What does not fit is an error, or with --partial a report on standard error.
-fn load(arguments: &Arguments, chosen: &Chosen, model: &dyn Model, specs: &[VariableSpec]) -> Result<Vec<HostTensor>> {
-    let Some(archive) = &chosen.archive else {
-        eprintln!("no --weights: random ones from --seed {}", arguments.seed);
-        return Ok(specs.iter().map(|spec| spec.initial(arguments.seed)).collect());
-    };
-    let loaded = octant_zoo::weights::load(archive, model, specs, arguments.seed);
-    let fit = match (arguments.partial, arguments.features) {
-        (true, _) => Fit::Partial,
-        (false, true) => Fit::AnyHead,
-        (false, false) => Fit::Exact,
-    };
-    loaded.matching.require(fit).context("--partial would use what fits, and random values for the rest")?;
-    if !loaded.matching.is_exact() {
-        eprintln!("weights: {}", loaded.matching);
+/// Which boxes are kept.
+fn boxes(arguments: &Arguments, network: &Network) -> Result<PredictOptions> {
+    let (usual, counted) = (Suppression::prediction(), Suppression::evaluation());
+    let score = arguments.conf.unwrap_or(usual.score);
+    if !(0.0..=1.0).contains(&score) || !(0.0..=1.0).contains(&arguments.iou) {
+        bail!("--conf and --iou are shares from 0 to 1");
     }
-    loaded.license.iter().for_each(|license| eprintln!("the file states its license: {license}"));
-    Ok(loaded.values)
+    let class = |word: &String| {
+        let named = network.names.iter().position(|name| name == word);
+        let number = word.parse().ok().filter(|number| *number < network.outputs);
+        named.or(number).with_context(|| {
+            let names =
+                if network.names.is_empty() { "its classes have no names".into() } else { network.names.join(", ") };
+            format!("--only {word}: the network has {} classes, numbered from 0: {names}", network.outputs)
+        })
+    };
+    let only: Vec<usize> = arguments.only.iter().map(class).collect::<Result<_>>()?;
+    let (overlap, most) = (arguments.iou, arguments.max_det);
+    let written = Suppression { score: arguments.conf.unwrap_or(counted.score), overlap, most, only, ..counted };
+    Ok(PredictOptions {
+        boxes: Suppression { score, several_classes: usual.several_classes, ..written.clone() },
+        evaluated_boxes: arguments.coco.as_ref().map(|_| written),
+        side: arguments.size,
+        tile: arguments.tile,
+    })
+}
+
+fn predict(network: Network, paths: &[PathBuf], folder: PathBuf, top: usize, arguments: &Arguments) -> Result<Ending> {
+    let sources = fetching::sources(paths)?;
+    opened::say_skipped(&sources, arguments.json);
+    refuse_ignored(arguments, &network)?;
+    let options = boxes(arguments, &network)?;
+    let backend = arguments.device.open()?;
+    let predictor = Predictor::new(network, &backend, options)?;
+    opened::say(&predictor, arguments.json);
+    let (top, json) = (arguments.top.unwrap_or(top), arguments.json);
+    let images: Vec<PathBuf> =
+        sources.files.iter().filter(|file| !file.is_video()).map(|file| file.path.clone()).collect();
+    let results = arguments.coco.as_ref().map(|path| CocoResults::of_images(path, &images));
+    let mut writer = ResultWriter::new(arguments.output.clone().unwrap_or(folder)).with_labels(arguments.labels);
+    writer = writer.with_coco(results);
+    let mut begun = false;
+    let failed = predictor.run_job(&sources.files, &mut writer, &Cancel::never(), &mut |event| match event {
+        JobEvent::Predicted(prediction, written) if json => Json::line(row(prediction, written, top)),
+        JobEvent::Predicted(prediction, written) => {
+            // Boxes have many rows per image; other files belong to the row.
+            let files = written.iter().filter(|(key, _)| *key != "drawn");
+            let (keys, paths): (Vec<&str>, Vec<String>) =
+                files.map(|(key, path)| (*key, octant_predict::csv_field(path.display()))).unzip();
+            let joined = |text: String, more: &[String]| more.iter().fold(text, |text, more| format!("{text},{more}"));
+            if !std::mem::replace(&mut begun, true) {
+                let keys: Vec<String> = keys.into_iter().map(str::to_string).collect();
+                println!("{}", joined(prediction.csv_header(), &keys));
+            }
+            prediction.csv_rows(top).into_iter().for_each(|row| println!("{}", joined(row, &paths)));
+        }
+        JobEvent::Failed(path, error) => {
+            let text = error.to_string();
+            let text =
+                if text.contains(&*path.to_string_lossy()) { text } else { format!("{}: {text}", path.display()) };
+            match json {
+                true => Json::line(json!({ "event": "failed", "path": path, "error": text })),
+                false => eprintln!("failed: {text}"),
+            }
+        }
+    })?;
+    writer.finish()?;
+    let all = sources.files.len();
+    if json {
+        Json::line(json!({ "event": "done", "images": all - failed, "failed": failed }));
+    }
+    match failed {
+        0 => Ok(Ending::Done),
+        count => bail!("{count} of {all} images failed; they are listed above"),
+    }
+}
+
+/// A line of JSON about one image.
+fn row(prediction: &Prediction, written: &[Written], top: usize) -> Value {
+    let mut object = prediction.json(top);
+    object.insert("event".into(), "prediction".into());
+    object.extend(written.iter().map(|(key, path)| (key.to_string(), json!(path))));
+    Value::Object(object)
+}
+
+/// Refuses flags that this network would ignore.
+fn refuse_ignored(arguments: &Arguments, network: &Network) -> Result<()> {
+    use octant_zoo::ModelTask;
+    let task = network.entry()?.task;
+    let boxes = [
+        ("--conf", arguments.conf.is_some()),
+        ("--only", !arguments.only.is_empty()),
+        ("--size", arguments.size.is_some()),
+        ("--labels", arguments.labels),
+        ("--coco", arguments.coco.is_some()),
+    ];
+    let ignored =
+        boxes.iter().find(|(_, given)| *given && task != ModelTask::Detect).map(|(flag, _)| (*flag, "detectors"));
+    let is_listed = task == ModelTask::Classify && network.recipe.task != "regress";
+    let top = (arguments.top.is_some() && !is_listed).then_some(("--top", "networks that classify"));
+    match ignored.or(top) {
+        Some((flag, whose)) => bail!("{flag} is for {whose}; {} is none; remove it", network.recipe.model),
+        None => Ok(()),
+    }
 }

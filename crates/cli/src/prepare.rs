@@ -1,7 +1,7 @@
 //! What the binary adds to the library of recipes and runs: downloads, progress bars, warnings and suggestions.
 
 use crate::data::Ticking;
-use crate::{fetching, weights};
+use crate::fetching;
 use anyhow::Result;
 use octant_data::Dataset;
 use octant_pjrt::discover::cache_folder;
@@ -22,7 +22,7 @@ impl Surroundings for Terminal {
     }
 
     fn weights(&self, given: &Path, model: &ModelEntry) -> octant_recipe::Result<PathBuf> {
-        weights::resolve(given, model).map_err(|error| RecipeError::Refused(format!("{error:#}")))
+        fetching::weights(given, model).map_err(|error| RecipeError::Refused(format!("{error:#}")))
     }
 
     fn reading(&self, what: &str, dataset: &dyn Dataset, work: &mut dyn FnMut(&dyn Dataset)) {

@@ -7,9 +7,7 @@ use crate::output::{Json, bytes};
 use crate::{Ending, fetching};
 use anyhow::{Context, Result, bail};
 use octant_archive::{Archive, ArchiveFormat, Fit, Matching, save_safetensors, save_torch};
-use octant_fetch::{Checksum, Item};
 use octant_zoo::identity::{Card, Identity, identify, published_names};
-use octant_zoo::registry::Published;
 use octant_zoo::{ModelEntry, describe, find, published};
 use serde_json::json;
 use std::path::{Path, PathBuf};
@@ -110,38 +108,9 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
     Ok(Ending::Done)
 }
 
-/// The word for a model's own published weights where a file of weights is expected.
-const PRETRAINED: &str = "pretrained";
-
-/// The file that the `weights` argument names: a file, an address, `pretrained`, or the name of published
-/// weights.
-pub(crate) fn resolve(given: &Path, entry: &ModelEntry) -> Result<PathBuf> {
-    let text = given.to_string_lossy();
-    if given.exists() || text.contains("://") {
-        return fetching::localize(given, "weights");
-    }
-    let name = if text == PRETRAINED { entry.name } else { &text };
-    match published(name) {
-        Ok((_, published)) => fetch(&published, None),
-        Err(error) if text == PRETRAINED => Err(error.into()),
-        Err(error) => bail!("there is no file {text} of weights, and as a name of published ones: {error}"),
-    }
-}
-
-fn fetch(published: &Published, mirror: Option<&str>) -> Result<PathBuf> {
-    let item = Item {
-        name: published.file.clone(),
-        url: published.url.clone(),
-        bytes: None,
-        checksum: published.sha256_start.map(|digits| Checksum::Sha256(digits.into())),
-    };
-    let store = fetching::store("weights", mirror)?;
-    fetching::showing(&published.file, |progress| store.get(&item, progress))
-}
-
 fn get(name: &str, mirror: Option<&str>, to: Option<&Path>, as_json: bool) -> Result<()> {
     let (entry, published) = published(name)?;
-    let path = fetch(&published, mirror)?;
+    let path = fetching::published(&published, mirror)?;
     // A file without a published checksum is known to be right by fitting the model in every name and shape.
     let (matching, _) = matching(&Archive::open(&path)?, entry)?;
     matching.require(Fit::Exact).with_context(|| format!("{} is not what was expected", path.display()))?;
@@ -185,9 +154,12 @@ fn convert(from: &Path, to: &Path, entry: Option<&'static ModelEntry>) -> Result
         matching.require(Fit::Exact)?;
         let (classes, card) = (classes.unwrap_or(entry.classes), Card::of(&archive));
         let names = if card.names.is_empty() { published_names(entry, classes) } else { card.names };
-        metadata.retain(|(key, _)| !key.starts_with("octant."));
-        metadata.extend(octant_zoo::identity::metadata(entry, classes, &names));
-        metadata.push(Card::phase_metadata(card.warm_up));
+        // What the file says about its preprocessing stays true; only what it lacks is added.
+        let known = octant_zoo::identity::metadata(entry, &entry.preprocessing, classes, &names);
+        let added = known.into_iter().chain([Card::phase_metadata(card.warm_up)]);
+        let has = |wanted: &str| metadata.iter().any(|(key, _)| key == wanted);
+        let added: Vec<(String, String)> = added.filter(|(key, _)| !has(key)).collect();
+        metadata.extend(added);
     }
     if !metadata.iter().any(|(key, _)| key == "format") {
         metadata.insert(0, ("format".into(), "pt".into()));
@@ -207,6 +179,7 @@ fn show(file: &Path, as_json: bool) -> Result<()> {
         ArchiveFormat::TorchZip => "torch",
         ArchiveFormat::TorchLegacy => "torch (legacy)",
     };
+    let card = Card::of(&archive);
     let elements: usize = archive.tensors.iter().map(|(_, tensor)| tensor.shape().elements()).sum();
     let size: usize = archive.tensors.iter().map(|(_, tensor)| tensor.bytes().len()).sum();
     if as_json {
@@ -219,6 +192,7 @@ fn show(file: &Path, as_json: bool) -> Result<()> {
             archive.metadata.iter().map(|(key, value)| (key.clone(), value.clone().into())).collect();
         Json::line(json!({
             "event": "done", "format": format, "tensors": archive.tensors.len(), "elements": elements, "bytes": size,
+            "model": card.model, "class_names": card.names, "image_size": card.image,
             "metadata": metadata, "found_under": archive.found_under, "stripped_prefix": archive.stripped_prefix,
         }));
         return Ok(());
@@ -233,6 +207,13 @@ fn show(file: &Path, as_json: bool) -> Result<()> {
             println!("{what}: {text}");
         }
     }
-    archive.metadata.iter().for_each(|(key, value)| println!("{key}: {value}"));
+    let of_images = card.image.map(|[height, width]| format!(", images of {height}×{width}")).unwrap_or_default();
+    card.model.iter().for_each(|model| println!("network: {model}{of_images}"));
+    if !card.names.is_empty() {
+        println!("{} classes: {}", card.names.len(), card.names.join(", "));
+    }
+    let is_name = |key: &str| key.strip_prefix("names.").is_some_and(|number| number.parse::<usize>().is_ok());
+    let others = archive.metadata.iter().filter(|(key, _)| !is_name(key));
+    others.for_each(|(key, value)| println!("{key}: {value}"));
     Ok(())
 }

@@ -46,7 +46,7 @@ fn weights_that_do_not_fit_answered_from_random_heads() {
     );
     refused(at, &predict("resnet-bottleneck-tiny", "three.pth"), "missing in the file");
     done(at, &[&predict("resnet-bottleneck-tiny", "three.pth")[..], &["--partial"]].concat());
-    refused(at, &["predict", "--model", "resnet-tiny", "a.png"], "without weights the answers would be random");
+    refused(at, &["predict", "--model", "resnet-tiny", "a.png"], "without weights the predictions would be random");
     // timm's file under torchvision's name, recognized by its keys.
     assert_eq!(done(at, &predict("mobilenet_v3-tiny", "timm.pth")).lines().count(), 1 + 4);
     refused(at, &predict("mobilenet_v3-tiny", "tim.pth"), "there is no file tim.pth");

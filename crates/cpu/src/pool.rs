@@ -1,7 +1,8 @@
 //! A persistent thread pool for loops that last microseconds to milliseconds.
 //!
-//! One job runs at a time: [`ThreadPool::run`] publishes a closure and a number of chunks, the caller and the workers claim
-//! chunk indices from one counter until none are left. Workers spin for a few tens of microseconds after a job, because
+//! The workers have one job at a time: [`ThreadPool::run`] publishes a closure and a number of chunks, the caller and the
+//! workers claim chunk indices from one counter until none are left. A caller that finds the workers busy computes its chunks
+//! itself instead of waiting, and so do all callers when there are as many of them as threads. Workers spin for a few tens of microseconds after a job, because
 //! the next one usually follows at once, and then sleep until they are woken.
 //!
 //! Which thread computes a chunk is not deterministic, so the result of a chunk must depend on its index only.
@@ -12,7 +13,7 @@ use std::any::Any;
 use std::cell::{Cell, UnsafeCell};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -22,8 +23,10 @@ const SPIN: Duration = Duration::from_micros(40);
 /// Worker threads that live as long as the pool.
 pub struct ThreadPool {
     shared: Arc<Shared>,
-    /// Held while a job runs: a second caller waits for its turn.
+    /// Held while the workers have a job: a second caller does without them.
     turn: Mutex<()>,
+    /// Programs that run now and call the pool, each from a thread of its own.
+    callers: AtomicUsize,
     workers: Vec<JoinHandle<()>>,
 }
 
@@ -90,7 +93,7 @@ impl ThreadPool {
                 std::thread::Builder::new().name(format!("octant-cpu-{index}")).spawn(move || shared.work()).ok()
             })
             .collect();
-        Self { shared, turn: Mutex::new(()), workers }
+        Self { shared, turn: Mutex::new(()), callers: AtomicUsize::new(0), workers }
     }
 
     /// Cores this process may use: respects affinity masks (`taskset`) and container limits.
@@ -108,11 +111,16 @@ impl ThreadPool {
     /// # Panics
     /// With the first panic of a chunk; the chunks that were not started by then are skipped.
     pub fn run(&self, chunks: usize, work: &(dyn Fn(usize) + Sync)) {
-        if chunks <= 1 || self.workers.is_empty() || INSIDE.get() {
+        // With a program per thread, more threads would only take turns on the same cores.
+        let is_crowded = self.callers.load(SeqCst) >= self.threads();
+        let turn = match chunks <= 1 || self.workers.is_empty() || is_crowded || INSIDE.get() {
+            true => None,
+            false => self.free_workers(),
+        };
+        let Some(turn) = turn else {
             (0..chunks).for_each(work);
             return;
-        }
-        let turn = locked(&self.turn);
+        };
         // SAFETY: only the lifetime is erased; `close` does not return before every worker has left the job.
         let work: *const (dyn Fn(usize) + Sync + 'static) = unsafe { std::mem::transmute(work) };
         let job = Job { work, chunks };
@@ -124,6 +132,28 @@ impl ThreadPool {
         if let Some(panic) = panic {
             resume_unwind(panic);
         }
+    }
+
+    /// The workers, unless another caller has them.
+    fn free_workers(&self) -> Option<MutexGuard<'_, ()>> {
+        match self.turn.try_lock() {
+            Ok(turn) => Some(turn),
+            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
+    }
+
+    /// Counts this thread among those that run a program, while `program` does.
+    pub fn as_caller<T>(&self, program: impl FnOnce() -> T) -> T {
+        struct Leave<'a>(&'a AtomicUsize);
+        impl Drop for Leave<'_> {
+            fn drop(&mut self) {
+                self.0.fetch_sub(1, SeqCst);
+            }
+        }
+        self.callers.fetch_add(1, SeqCst);
+        let _leave = Leave(&self.callers);
+        program()
     }
 }
 
@@ -307,7 +337,31 @@ mod tests {
     }
 
     #[test]
-    fn callers_on_several_threads_take_turns() {
+    fn a_second_caller_waited_for_the_whole_job_of_the_first() {
+        let pool = ThreadPool::new(2);
+        let (begun, second_done) = (AtomicBool::new(false), AtomicBool::new(false));
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                // Every chunk of the first job waits for the second job: with one lock around jobs, neither would end.
+                pool.run(2, &|_| {
+                    begun.store(true, SeqCst);
+                    let deadline = Instant::now() + Duration::from_secs(20);
+                    while !second_done.load(SeqCst) && Instant::now() < deadline {
+                        std::thread::yield_now();
+                    }
+                    assert!(second_done.load(SeqCst), "the second job waits for the first");
+                });
+            });
+            while !begun.load(SeqCst) {
+                std::thread::yield_now();
+            }
+            assert_eq!(counts(&pool, 16), vec![1; 16]);
+            second_done.store(true, SeqCst);
+        });
+    }
+
+    #[test]
+    fn callers_on_several_threads_do_not_mix_their_jobs() {
         let pool = ThreadPool::new(2);
         std::thread::scope(|scope| {
             for _ in 0..4 {

@@ -155,6 +155,18 @@ pub trait Dataset: Send + Sync {
         set.judged(index)
     }
 
+    /// The number that a COCO annotation file knows a sample by.
+    fn coco_id(&self, index: usize) -> Option<u64> {
+        let (set, index) = self.source(index)?;
+        set.coco_id(index)
+    }
+
+    /// The numbers and names of categories in a COCO annotation file; empty for other data.
+    fn coco_categories(&self) -> Vec<(u64, String)> {
+        let first = if self.is_empty() { None } else { self.source(0) };
+        first.map(|(set, _)| set.coco_categories()).unwrap_or_default()
+    }
+
     /// A number that changes with the sample's labels, where they lie in another file than its image: what was kept of a
     /// sample is only good as long as they are the same.
     fn label_hash(&self, index: usize) -> Option<u64> {

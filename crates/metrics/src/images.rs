@@ -5,6 +5,9 @@ use octant_graph::{DType, Tensor};
 
 /// How many sums [`similarity`] makes.
 pub const SUMS: usize = 5;
+/// The mean squared error, as a share of the squared range, below which images count as equal: their PSNR would be infinite, and
+/// 100 dB is more than 8 bits can tell.
+const SMALLEST_ERROR: f64 = 1e-10;
 /// The smallest side for five scales of the window of 11 pixels.
 const MULTI_SCALE: usize = 176;
 /// The smallest side for the window.
@@ -17,8 +20,7 @@ pub fn similarity(images: &Tensor, targets: &Tensor, weights: &Tensor, range: f6
     let (images, targets) = (images.convert(DType::F32), targets.convert(DType::F32));
     let error = (&images - &targets) / range;
     let (absolute, squared) = (error.abs().mean(&[1, 2, 3]), error.square().mean(&[1, 2, 3]));
-    // Equal images would be infinitely alike; 100 dB is more than 8 bits can tell.
-    let decibels = squared.max(&squared.scalar_like(1e-10)).log() * (-10.0 / std::f64::consts::LN_10);
+    let decibels = squared.max(&squared.scalar_like(SMALLEST_ERROR)).log() * (-10.0 / std::f64::consts::LN_10);
     let side = images.dim(1).min(images.dim(2));
     let none = absolute.zeros_like();
     let single = if side < SINGLE_SCALE { none.clone() } else { images.ssim(&targets, range) };
@@ -27,7 +29,8 @@ pub fn similarity(images: &Tensor, targets: &Tensor, weights: &Tensor, range: f6
     vector(&[sum(absolute), sum(decibels), sum(single), sum(multiple), weights.sum_all()])
 }
 
-/// Means over images: MAE as a share of the range, PSNR in decibels, SSIM, and MS-SSIM where images of that side have one.
+/// Means over images: MAE as a share of the range, PSNR in decibels (the mean of the images' PSNR, not the PSNR of their mean
+/// error), SSIM, and MS-SSIM where images of that side have one.
 pub fn similarity_metrics(sums: &[f64], side: usize) -> Vec<Metric> {
     let mean = |index: usize| ratio(sums[index], sums[SUMS - 1]);
     let mut metrics = vec![("mae".into(), mean(0)), ("psnr".into(), mean(1))];
@@ -43,6 +46,11 @@ pub fn similarity_metrics(sums: &[f64], side: usize) -> Vec<Metric> {
 /// The peak signal-to-noise ratio in decibels of values that span `range`.
 pub fn psnr(mse: f64, range: f64) -> f64 {
     10.0 * (range * range / mse.max(f64::MIN_POSITIVE)).log10()
+}
+
+/// The same for one image of a mean over images: at most 100 dB, so that equal images do not make the mean infinite.
+pub fn capped_psnr(mse: f64, range: f64) -> f64 {
+    psnr(mse.max(SMALLEST_ERROR * range * range), range)
 }
 
 /// The structural similarity (Wang et al., 2004) of two images of one channel, with Gaussian weights of standard

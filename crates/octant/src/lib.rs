@@ -52,6 +52,11 @@
 //! orchestration as `octant train`, with the same run directory. `examples/fine_tune.rs` fine-tunes a model of the [`zoo`] on a
 //! folder of images.
 //!
+//! # Prediction
+//!
+//! A [`Predictor`] is a network with its weights, its preprocessing and its decoder, made from a run or from a file of weights;
+//! threads share it. Its [`Prediction`](predict::Prediction)s are typed, in pixels of the original image.
+//!
 //! # Features
 //!
 //! `cpu` (on by default) is the embedded engine, `pjrt` is XLA behind PJRT plugins, for TPUs and GPUs, and `cuda` names the
@@ -68,6 +73,8 @@ pub use octant_metrics as metrics;
 pub use octant_nn as nn;
 #[cfg(feature = "pjrt")]
 pub use octant_pjrt as pjrt;
+pub use octant_predict as predict;
+pub use octant_predict::Predictor;
 pub use octant_recipe as recipe;
 pub use octant_run as run;
 pub use octant_runtime as runtime;
@@ -84,6 +91,7 @@ pub mod prelude {
     pub use octant_metrics::vector;
     pub use octant_nn::layers::{BatchNorm, Conv2d, ConvTranspose2d, Dense};
     pub use octant_nn::{Context, Mode, Objective, Optimizer, Precision, loss};
+    pub use octant_predict::{Output, Prediction, Predictor};
     pub use octant_recipe::{LocalFiles, Recipe};
     pub use octant_run::{Observer, RunEvent, RunOutcome, TrainJob};
     pub use octant_runtime::{Backend, CompileOptions, Mesh};

@@ -13,6 +13,7 @@ mod directory;
 mod error;
 pub mod flags;
 pub mod lints;
+mod of_model;
 pub mod page;
 mod phases;
 mod rate;
@@ -30,6 +31,7 @@ pub use directory::{
 };
 pub use error::{RecipeError, Result};
 pub use octant_train::options::nearest;
+pub use of_model::{of_model, of_settings, prediction_settings, resized};
 pub use phases::{DEFAULT_SLOTS, Facts, images_per_update, phases, phases_on, refuse_ignored_sizes, scaling, slots_of};
 pub use recipe::{
     AugmentOptions, Auto, BadLabels, BestMode, Cache, Cores, DataSource, DegradeOptions, GainOptions, GanOptions,

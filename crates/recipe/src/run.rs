@@ -8,8 +8,8 @@ use octant_nn::Adapters;
 use octant_runtime::{Backend, Mesh};
 use octant_train::run::{RunPlan, Watched};
 use octant_train::{Trainable, Values};
-use octant_zoo::ModelEntry;
 use octant_zoo::identity::{Card, identify};
+use octant_zoo::{ModelEntry, Preprocessing};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -61,7 +61,10 @@ pub fn plan(recipe: &Recipe, data: &Data, backend: &Arc<dyn Backend>, initial: V
 /// Metadata for files of the run's weights.
 fn metadata(recipe: &Recipe, entry: &ModelEntry, data: &Data) -> Result<Vec<(String, String)>> {
     let classes = recipe.classes.unwrap_or(data.outputs);
-    let mut metadata = octant_zoo::identity::metadata(entry, classes, &data.classes);
+    let seen = crate::image(&*data.valid, &transform(recipe, &recipe.eval_transform, false, entry)?)?;
+    let seen = Preprocessing { input: seen, ..entry.preprocessing };
+    let mut metadata = octant_zoo::identity::metadata(entry, &seen, classes, &data.classes);
+    metadata.push(Card::settings_metadata(crate::prediction_settings(recipe, entry, seen.input)?));
     if let Some(options) = &recipe.step.adapters {
         let except = model(recipe, data.outputs)?.0.head_paths();
         metadata.push(octant_zoo::adapted::metadata(&Adapters { except, ..options.adapters() }));
@@ -96,7 +99,11 @@ pub fn weights(path: &Path, recipe: &Recipe, data: &Data) -> Result<(Values, Str
     let seed = recipe.run.seed;
     let loaded = octant_zoo::weights::load(&archive, &*model, &specs, seed);
     let fit = if recipe.partial_weights { Fit::Partial } else { Fit::AnyHead };
-    let hint = "`partial_weights = true` would use what fits";
+    let named = Card::of(&archive).entry().filter(|named| named.name != entry.name);
+    let hint = match named {
+        Some(named) => format!("the file holds {}; `model = \"{}\"` is the network for it", named.name, named.name),
+        None => "`partial_weights = true` would use what fits".into(),
+    };
     loaded.matching.require(fit).map_err(|error| refusal!("{error}\n{hint}"))?;
     let mut text = loaded.matching.to_string();
     text.extend(loaded.license.iter().map(|license| format!("\n  the file states its license: {license}")));

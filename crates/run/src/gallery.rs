@@ -2,8 +2,8 @@
 
 mod progress;
 
+use crate::Result;
 use crate::error::make_folder;
-use crate::{Result, boxes};
 use octant_archive::{Archive, Fit};
 use octant_data::{AnyImage, LabeledBox, Sample, SampleRng, Target, Transform};
 use octant_events::{Canvas, EventWriter, Value};
@@ -235,7 +235,7 @@ fn captions(target: &Target, answer: &[f64], names: &[String]) -> (String, Strin
 /// yellow.
 fn enlarged(image: &Image<u8>, factor: usize, target: Option<&Target>, answer: &[f64], names: &[String]) -> Vec<u8> {
     if let Some(Target::Boxes(truth)) = target {
-        return boxes::drawn(image, factor, truth, &found(answer, names), names).into_values();
+        return octant_predict::draw::boxes(image, factor, truth, &found(answer, names), names).into_values();
     }
     let [height, width, _] = image.dims();
     let pixels =

@@ -27,7 +27,6 @@
 
 mod advice;
 mod batch;
-mod boxes;
 mod driver;
 mod error;
 mod gallery;

@@ -41,6 +41,11 @@ pub trait Backend: Send + Sync + 'static {
     /// The devices of this process, in the order a mesh numbers them.
     fn devices(&self) -> Vec<Device>;
 
+    /// How many programs run at the same time, each with memory for its intermediate values.
+    fn concurrency(&self) -> usize {
+        1
+    }
+
     /// Compiles a program. The result runs on the devices of `program.mesh`.
     fn compile(&self, program: &Program, options: &CompileOptions) -> Result<Box<dyn Executable>>;
 

@@ -3,7 +3,7 @@
 use crate::in_flight::{Ahead, InFlight, Observation};
 use crate::state::Values;
 use crate::step::{self, StepPlan, TracedStep};
-use crate::{Findings, Metric, Task, TrainError, spread};
+use crate::{Findings, Metric, Observer, Task, TrainError, spread};
 use octant_data::{Batch, DataError};
 use octant_graph::{DType, HostTensor, Shape};
 use octant_runtime::{Backend, Buffer, CompileOptions, Executable, Mesh, Sharding};
@@ -37,8 +37,18 @@ impl Evaluator {
     /// The metrics over all batches, and what can be plotted of them.
     pub fn run(
         &self,
-        mut batches: impl Iterator<Item = Result<Batch, DataError>>,
+        batches: impl Iterator<Item = Result<Batch, DataError>>,
     ) -> Result<(Vec<Metric>, Findings), TrainError> {
+        let (metrics, findings, _) = self.run_observed(batches)?;
+        Ok((metrics, findings))
+    }
+
+    /// The same, with the observer that saw every prediction, where the task has one.
+    #[allow(clippy::type_complexity, reason = "three results that are taken apart at once")]
+    pub fn run_observed(
+        &self,
+        mut batches: impl Iterator<Item = Result<Batch, DataError>>,
+    ) -> Result<(Vec<Metric>, Findings, Option<Box<dyn Observer>>), TrainError> {
         let zeros = HostTensor::zeros(Shape::new(DType::F32, [self.sums]));
         let mut sums = self.backend.upload(&zeros, &self.mesh, &Sharding::Replicated)?;
         let mut observation = Observation::of(&*self.task);
@@ -63,8 +73,8 @@ impl Evaluator {
         let sums = sums.to_host()?.to_f64s();
         let mut metrics = self.task.metrics(&sums, false);
         metrics.extend(observer.iter().flat_map(|observer| observer.metrics()));
-        let seen = observer.map(|observer| observer.findings()).unwrap_or_default();
-        Ok((metrics, self.task.findings(&sums).or(seen)))
+        let seen = observer.as_ref().map(|observer| observer.findings()).unwrap_or_default();
+        Ok((metrics, self.task.findings(&sums).or(seen), observer))
     }
 }
 

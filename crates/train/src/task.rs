@@ -4,7 +4,7 @@ use crate::{Inputs, TrainError};
 use octant_data::Batch;
 use octant_graph::{HostTensor, Tensor};
 use octant_metrics::Roc;
-use octant_metrics::boxes::BoxReport;
+use octant_metrics::boxes::{BoxReport, FoundBox};
 use octant_metrics::classes::Confusion;
 use octant_metrics::confidence::{Calibration, Mistake};
 use octant_nn::Context;
@@ -123,6 +123,12 @@ pub trait Observer {
     /// What can be plotted of the evaluation.
     fn findings(&self) -> Findings {
         Findings::default()
+    }
+
+    /// The predicted boxes that were counted, with the number of their sample in the data set, in the pixels that they were
+    /// evaluated in.
+    fn boxes(&self) -> Vec<(u64, &[FoundBox])> {
+        Vec::new()
     }
 }
 

@@ -1,7 +1,7 @@
 //! Identifies the model of a file of weights: by its metadata, else by its keys and shapes.
 
 use crate::converted::with_current_names;
-use crate::{ModelEntry, describe};
+use crate::{ModelEntry, Preprocessing, describe};
 use octant_archive::Archive;
 use octant_graph::GraphError;
 use octant_nn::VariableSpec;
@@ -11,6 +11,8 @@ const MODEL: &str = "octant.model";
 const CLASSES: &str = "octant.classes";
 const NAMES: &str = "octant.class_names";
 const WARM_UP: &str = "octant.warm_up";
+const SETTINGS: &str = "octant.predict";
+const INPUT: &str = "octant.input";
 
 /// The names of ImageNet's 1000 classes, in the order of every published head.
 const IMAGENET: &str = include_str!("imagenet.txt");
@@ -24,15 +26,39 @@ pub struct Card {
     pub names: Vec<String>,
     /// The weights were learned, and have to be used, with the network of its warm-up phase.
     pub warm_up: bool,
+    /// Settings of a recipe that decide the predictions, as TOML.
+    pub settings: Option<String>,
+    /// Height and width of the images that the weights were trained with, where the file says so.
+    pub image: Option<[usize; 2]>,
 }
 
 impl Card {
     /// Reads it from an archive.
     pub fn of(archive: &Archive) -> Card {
-        let said =
-            |wanted: &str| archive.metadata.iter().find(|(key, _)| key == wanted).map(|(_, value)| value.as_str());
-        let names = said(NAMES).and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
-        Card { model: said(MODEL).map(str::to_string), names, warm_up: said(WARM_UP) == Some("true") }
+        let said = |wanted: &str| value_of(archive, wanted);
+        let own: Option<Vec<String>> = said(NAMES).and_then(|text| serde_json::from_str(text).ok());
+        let input: Option<[usize; 3]> = said(INPUT).and_then(|text| serde_json::from_str(text).ok());
+        let of_trainer = || {
+            let side: usize = said("train_args.imgsz")?.parse().ok()?;
+            Some([side; 2])
+        };
+        Card {
+            model: said(MODEL).map(str::to_string).or_else(|| ultralytics_model(archive)),
+            names: own.unwrap_or_else(|| pickled_names(archive)),
+            warm_up: said(WARM_UP) == Some("true"),
+            settings: said(SETTINGS).map(str::to_string),
+            image: input.map(|[height, width, _]| [height, width]).or_else(of_trainer),
+        }
+    }
+
+    /// The model that the file names, if the zoo has it.
+    pub fn entry(&self) -> Option<&'static ModelEntry> {
+        crate::find(self.model.as_deref()?).ok()
+    }
+
+    /// The part of a file's metadata with settings that decide the predictions.
+    pub fn settings_metadata(settings: String) -> (String, String) {
+        (SETTINGS.into(), settings)
     }
 
     /// The part of a file's metadata that changes between the phases of a run.
@@ -41,15 +67,42 @@ impl Card {
     }
 }
 
-/// The metadata that a file of weights should have.
-pub fn metadata(entry: &ModelEntry, classes: usize, names: &[String]) -> Vec<(String, String)> {
-    let preprocessing = &entry.preprocessing;
+fn value_of<'a>(archive: &'a Archive, wanted: &str) -> Option<&'a str> {
+    archive.metadata.iter().find(|(key, _)| key == wanted).map(|(_, value)| value.as_str())
+}
+
+/// The model that Ultralytics' trainer writes beside the tensors: the file of its architecture and its scale, or the weights
+/// that it started from.
+fn ultralytics_model(archive: &Archive) -> Option<String> {
+    let stem = |key: &str| {
+        let name = value_of(archive, key)?.rsplit(['/', '\\']).next()?;
+        Some(name.split_once('.').map_or(name, |(stem, _)| stem).to_string())
+    };
+    let scale = value_of(archive, "yaml.scale").unwrap_or_default();
+    let architecture = stem("yaml.yaml_file").or_else(|| stem("model.yaml_file"));
+    let named = architecture.iter().flat_map(|name| [name.clone(), format!("{name}{scale}")]);
+    named.chain(stem("train_args.model")).find(|name| crate::find(name).is_ok())
+}
+
+/// The names of classes that a pickled network keeps by number.
+fn pickled_names(archive: &Archive) -> Vec<String> {
+    let by_number = |number: usize| value_of(archive, &format!("names.{number}"));
+    (0..).map_while(by_number).map(str::to_string).collect()
+}
+
+/// The metadata that a file of weights should have; `preprocessing` is what they were trained with.
+pub fn metadata(
+    entry: &ModelEntry,
+    preprocessing: &Preprocessing,
+    classes: usize,
+    names: &[String],
+) -> Vec<(String, String)> {
     let metadata = [
         (MODEL, entry.name.into()),
         (CLASSES, classes.to_string()),
         // A list of strings is always JSON.
         (NAMES, serde_json::to_string(names).unwrap_or_default()),
-        ("octant.input", format!("{:?}", preprocessing.input)),
+        (INPUT, format!("{:?}", preprocessing.input)),
         ("octant.range", preprocessing.range.to_string()),
         ("octant.mean", format!("{:?}", preprocessing.mean)),
         ("octant.deviation", format!("{:?}", preprocessing.deviation)),
@@ -152,10 +205,31 @@ mod tests {
     fn a_file_says_its_names_whatever_is_in_them() {
         let names: Vec<String> = ["a, b", "\"q\"", "äöü 猫", "line\nbreak"].map(str::to_string).to_vec();
         let entry = crate::find("resnet-tiny").unwrap();
-        let said = Card::of(&archive("resnet-tiny", 4, metadata(entry, 4, &names)));
-        assert_eq!(said, Card { model: Some("resnet-tiny".into()), names, warm_up: false });
+        let said = Card::of(&archive("resnet-tiny", 4, metadata(entry, &entry.preprocessing, 4, &names)));
+        let image = Some([entry.preprocessing.input[0], entry.preprocessing.input[1]]);
+        assert_eq!(said, Card { model: Some("resnet-tiny".into()), names, image, ..Card::default() });
         let said = Card::of(&archive("mshnet-tiny", 1, vec![Card::phase_metadata(true)]));
         assert!(said.warm_up && said.names.is_empty());
+    }
+
+    #[test]
+    fn a_file_of_ultralytics_did_not_say_which_network_it_holds() {
+        let with = |metadata: &[(&str, &str)]| {
+            let metadata = metadata.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect();
+            Card::of(&Archive { metadata, ..Archive::from(vec![]) })
+        };
+        let card = with(&[
+            ("train_args.imgsz", "96"),
+            ("yaml.yaml_file", "/somewhere/yolo11.yaml"),
+            ("yaml.scale", "s"),
+            ("names.0", "cat"),
+            ("names.1", "dog"),
+        ]);
+        assert_eq!((card.model.as_deref(), card.image), (Some("yolo11s"), Some([96, 96])));
+        assert_eq!((card.names.len(), card.entry().map(|entry| entry.name)), (2, Some("yolo11s")));
+        assert_eq!(with(&[("yaml.yaml_file", "yolov8n.yaml")]).model.as_deref(), Some("yolov8n"));
+        assert_eq!(with(&[("train_args.model", "runs\\yolo26n.pt")]).model.as_deref(), Some("yolo26n"));
+        assert_eq!(with(&[("train_args.model", "best.pt")]).model, None);
     }
 
     #[test]

@@ -96,8 +96,9 @@ pub fn save(
     steps: u64,
 ) -> Result<(), ArchiveError> {
     let tensors = export(specs, values, steps);
-    let metadata: Vec<(String, String)> =
-        std::iter::once(("format".to_string(), "pt".to_string())).chain(metadata(entry, classes, &[])).collect();
+    let metadata: Vec<(String, String)> = std::iter::once(("format".to_string(), "pt".to_string()))
+        .chain(metadata(entry, &entry.preprocessing, classes, &[]))
+        .collect();
     save_safetensors(path, tensors.iter().map(|(name, tensor)| (name.as_str(), tensor)), &metadata)
 }
 

@@ -2,7 +2,7 @@
 //! which is not needed: every module is a record whose state holds dictionaries of parameters, buffers
 //! and further modules, and the names along the way are those of the state dict.
 
-use super::state_dict::{Allowance, describe_others, strip_prefixes};
+use super::state_dict::{Allowance, describe_others, describe_parts, strip_prefixes};
 use super::storages::Storages;
 use crate::error::Fault;
 use crate::pickle::PickleValue;
@@ -32,12 +32,31 @@ pub(super) fn read(root: PickleValue, storages: &mut Storages) -> Result<Archive
         Archive { format: ArchiveFormat::TorchZip, found_under: key.to_string(), ..Archive::from(vec![]) };
     let mut allowance = Allowance::of_a_network();
     describe_others(root, key, &mut archive.metadata, &mut allowance)?;
+    describe_attributes(network, &mut archive.metadata, &mut allowance)?;
     collect(network, storages, &mut archive, &mut allowance)?;
     if archive.tensors.is_empty() {
         return Err(Fault::damaged("the network in it has no tensors"));
     }
     archive.stripped_prefix = strip_prefixes(&mut archive.tensors);
     Ok(archive)
+}
+
+/// What trainers keep in the network itself: its architecture (`yaml`) and the names of its classes.
+fn describe_attributes(
+    network: PickleValue,
+    metadata: &mut Vec<(String, String)>,
+    allowance: &mut Allowance,
+) -> Result<(), Fault> {
+    for attribute in ["yaml", "names"] {
+        let Some(value) = network.get(attribute) else { continue };
+        if let Some(entries) = value.entries() {
+            describe_parts(attribute, entries, metadata, allowance)?;
+        }
+        if let Some(items) = value.items() {
+            describe_parts(attribute, items.enumerate(), metadata, allowance)?;
+        }
+    }
+    Ok(())
 }
 
 /// Every parameter and every buffer, in the order of a state dict: a module's own, then those of its parts.

@@ -82,7 +82,8 @@ fn innermost<'a>(
     Ok((path, dict))
 }
 
-/// Adds the entries of a dictionary to the metadata, except the one that holds the weights.
+/// Adds the entries of a dictionary to the metadata, except the one that holds the weights; the numbers and texts of a
+/// dictionary inside of it come under dotted names, such as `train_args.imgsz`.
 pub(super) fn describe_others(
     dict: PickleValue,
     weights: &str,
@@ -93,11 +94,36 @@ pub(super) fn describe_others(
         let (name, text) = (name.to_string(), describe(value));
         allowance.spend(&name)?;
         allowance.spend(&text)?;
-        if name != weights {
-            metadata.push((name, text));
+        if name == weights {
+            continue;
         }
+        if let Some(entries) = value.entries() {
+            describe_parts(&name, entries, metadata, allowance)?;
+        }
+        metadata.push((name, text));
     }
     Ok(())
+}
+
+/// Adds the numbers and strings among these entries under dotted names.
+pub(super) fn describe_parts<'a, Key: std::fmt::Display>(
+    name: &str,
+    entries: impl Iterator<Item = (Key, PickleValue<'a>)>,
+    metadata: &mut Vec<(String, String)>,
+    allowance: &mut Allowance,
+) -> Result<(), Fault> {
+    for (key, value) in entries.filter(|(_, value)| is_plain(*value)) {
+        let (key, text) = (format!("{name}.{key}"), value.to_string());
+        allowance.spend(&key)?;
+        allowance.spend(&text)?;
+        metadata.push((key, text));
+    }
+    Ok(())
+}
+
+/// Whether a value is a number, a bool or a string.
+fn is_plain(value: PickleValue) -> bool {
+    value.as_str().is_some() || value.as_f64().is_some() || value.as_bool().is_some()
 }
 
 /// Every tensor in a dictionary, and in the dictionaries inside it under dotted names.

@@ -1,13 +1,11 @@
 //! One raw tensor through one network.
 
-use super::{Arguments, Chosen, choose, load};
+use super::{Arguments, of_model};
+use crate::Ending;
 use crate::output::Json;
-use crate::{Ending, device};
 use anyhow::{Result, bail};
-use octant_graph::{DType, HostTensor, Shape, Trace};
-use octant_nn::{Context as Network, Mode};
-use octant_runtime::{CompileOptions, Mesh, Program, Sharding};
-use octant_tensor::{read_npy, write_npy};
+use octant_predict::{Layer, PredictOptions, Predictor};
+use octant_tensor::{DType, HostTensor, Shape, read_npy, write_npy};
 use octant_zoo::ModelEntry;
 use serde_json::json;
 use std::path::Path;
@@ -19,40 +17,19 @@ pub(super) fn run(entry: &'static ModelEntry, input: &Path, output: &Path, argum
         other => bail!("there is no layout \"{other}\"; use nchw or nhwc"),
     };
     let images = images(input, is_nchw, entry)?;
-    let chosen = choose(arguments, entry)?;
-    let Chosen { entry, classes, .. } = chosen;
-    let model = (entry.build)(classes);
-    let trace = Trace::new();
-    let placeholder = trace.input("images", images.shape().clone());
-    let precision = device::precision(&arguments.precision)?;
-    let context = Network::new(&trace, Mode::Evaluate, precision);
-    let (scope, converted) = (context.root(), placeholder.convert(precision.dtype()));
-    let forward = match chosen.card.warm_up {
-        true => model.outputs(&scope, &converted, true).swap_remove(0),
-        false => model.forward(&scope, &converted),
-    };
-    let result = match arguments.features {
-        // Traced beside the whole network, which declares all variables in their usual order.
-        true => model.pool(&scope, &model.features(&scope, &converted)),
-        false => forward,
-    };
-    let specs: Vec<_> = context.variables().into_iter().map(|variable| variable.spec).collect();
-    let values = load(arguments, &chosen, &*model, &specs)?;
+    let network = of_model(entry, arguments)?;
     let backend = arguments.device.open()?;
-    let program = Program::new("prediction", trace.finish(&[result.convert(DType::F32)])?);
-    let executable = backend.compile(&program, &CompileOptions::default())?;
-    let upload = |tensor: &HostTensor| backend.upload(tensor, &Mesh::single(), &Sharding::Replicated);
-    // The trace declared the images first, then the variables in their order.
-    let inputs: Result<Vec<_>, _> = std::iter::once(&images).chain(&values).map(upload).collect();
-    let answer = executable.execute(&inputs?)?.remove(0).to_host()?;
-    let answer = match is_nchw && answer.dims().len() == 4 {
-        true => reordered(&answer, &[0, 3, 1, 2])?,
-        false => answer,
+    let predictor = Predictor::new(network, &backend, PredictOptions::default())?;
+    let result = predictor.raw(&images, if arguments.features { Layer::Pooled } else { Layer::Output })?;
+    let result = match is_nchw && result.dims().len() == 4 {
+        true => reordered(&result, &[0, 3, 1, 2])?,
+        false => result,
     };
-    write_npy(output, &answer)?;
+    write_npy(output, &result)?;
+    let name = predictor.network().recipe.model.as_str();
     match arguments.json {
-        true => Json::line(json!({ "event": "done", "model": entry.name, "output": output, "shape": answer.dims() })),
-        false => println!("{} {} → {} {}", entry.name, images.shape(), output.display(), answer.shape()),
+        true => Json::line(json!({ "event": "done", "model": name, "output": output, "shape": result.dims() })),
+        false => println!("{name} {} → {} {}", images.shape(), output.display(), result.shape()),
     }
     Ok(Ending::Done)
 }

@@ -57,6 +57,40 @@ impl Storage {
     }
 }
 
+/// What a queued run reads: memory that is there already, or a buffer that an earlier run will make.
+pub(crate) enum Argument {
+    /// Held from the moment of the call, so that a later call that takes the buffer over does not take it from this run.
+    Ready { identity: u64, storage: Storage },
+    /// To be waited for.
+    Pending(CpuBuffer),
+}
+
+impl Argument {
+    /// A number that identifies the content.
+    pub fn identity(&self) -> u64 {
+        match self {
+            Argument::Ready { identity, .. } => *identity,
+            Argument::Pending(buffer) => buffer.identity(),
+        }
+    }
+
+    /// Waits for the memory.
+    pub fn storage(&self) -> Result<Storage> {
+        match self {
+            Argument::Ready { storage, .. } => Ok(storage.clone()),
+            Argument::Pending(buffer) => buffer.storage(),
+        }
+    }
+
+    /// Waits for the memory of a donated buffer and takes it out.
+    pub fn take(&self) -> Result<Storage> {
+        match self {
+            Argument::Ready { storage, .. } => Ok(storage.clone()),
+            Argument::Pending(buffer) => buffer.take(),
+        }
+    }
+}
+
 /// Keeps engine memory alive for a host tensor that reads it.
 struct Held(Arc<AlignedBytes>);
 
@@ -106,6 +140,15 @@ impl CpuBuffer {
 
     pub fn fail(&self, error: RuntimeError) {
         self.set(State::Failed(error));
+    }
+
+    /// This buffer as something that a run reads.
+    pub fn to_read(&self) -> Result<Argument> {
+        match &*self.lock() {
+            State::Ready(storage) => Ok(Argument::Ready { identity: self.slot.identity, storage: storage.clone() }),
+            State::Donated => Err(RuntimeError::Donated),
+            State::Pending | State::Failed(_) => Ok(Argument::Pending(self.clone())),
+        }
     }
 
     /// Takes what this buffer holds, or will hold, away from its other handles.

@@ -1,7 +1,8 @@
 //! Compiled programs of the engine.
 
-use super::buffer::{CpuBuffer, Storage};
-use super::worker::{Arena, Worker};
+use super::buffer::{Argument, CpuBuffer, Storage};
+use super::workers::{Arena, Workers};
+use crate::kernels::Machine;
 use crate::plan;
 use crate::run::{Memory, Prepared, run};
 use octant_runtime::{Buffer, CompileOptions, Cost, Executable, MemoryPlan, Program, Result, RuntimeError, Shape};
@@ -10,7 +11,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 pub(crate) struct CpuExecutable {
-    worker: Arc<Worker>,
+    workers: Arc<Workers>,
     inner: Arc<Inner>,
     input_names: Vec<Arc<str>>,
     cost: Cost,
@@ -25,7 +26,7 @@ struct Inner {
 }
 
 impl CpuExecutable {
-    pub fn compile(worker: Arc<Worker>, program: &Program, options: &CompileOptions) -> Result<CpuExecutable> {
+    pub fn compile(workers: Arc<Workers>, program: &Program, options: &CompileOptions) -> Result<CpuExecutable> {
         let started = Instant::now();
         let graph = &program.graph;
         check_donation(program)?;
@@ -34,14 +35,14 @@ impl CpuExecutable {
         let plan = plan::compile(graph, &program.donated);
         let flops = plan.flops();
         let prepared = match options.profile {
-            true => Prepared::measured(plan, worker.machine()),
-            false => Prepared::new(plan, worker.machine()),
+            true => Prepared::measured(plan, workers.machine()),
+            false => Prepared::new(plan, workers.machine()),
         };
         let mut donated = vec![None; graph.inputs().len()];
         program.donated.iter().for_each(|&(input, output)| donated[input] = Some(output));
         let inner = Inner { prepared, inputs: graph.input_shapes(), outputs: graph.output_shapes(), donated };
         Ok(CpuExecutable {
-            worker,
+            workers,
             inner: Arc::new(inner),
             input_names: graph.input_names().to_vec(),
             cost: Cost { flops, compile_time: started.elapsed(), ..Cost::default() },
@@ -75,7 +76,12 @@ impl Executable for CpuExecutable {
         let outputs: Vec<CpuBuffer> = self.inner.outputs.iter().cloned().map(CpuBuffer::pending).collect();
         let handles = outputs.iter().cloned().map(Buffer::new).collect();
         let inner = self.inner.clone();
-        self.worker.submit(outputs, move |arena, machine, outputs| inner.run(&arguments, outputs, arena, machine))?;
+        // A donated buffer is taken away from runs that were queued before and have not read it yet.
+        let alone = inner.donated.iter().any(Option::is_some);
+        let work = move |arena: &mut Arena, machine: &Machine, outputs: &[CpuBuffer]| {
+            inner.run(&arguments, outputs, arena, machine)
+        };
+        self.workers.submit(outputs, alone, work)?;
         Ok(handles)
     }
 
@@ -101,7 +107,7 @@ impl Executable for CpuExecutable {
 
 impl CpuExecutable {
     /// The arguments as the engine's own buffers, the donated ones taken from the caller.
-    fn arguments(&self, inputs: &[Buffer]) -> Result<Vec<CpuBuffer>> {
+    fn arguments(&self, inputs: &[Buffer]) -> Result<Vec<Argument>> {
         let expected = &self.inner.inputs;
         if inputs.len() != expected.len() {
             return Err(RuntimeError::ArgumentCount { expected: expected.len(), given: inputs.len() });
@@ -120,21 +126,15 @@ impl CpuExecutable {
         });
         own.zip(&self.inner.donated)
             .map(|(buffer, donated)| match donated {
-                Some(_) => buffer?.donate(),
-                None => Ok(buffer?.clone()),
+                Some(_) => buffer?.donate().map(Argument::Pending),
+                None => buffer?.to_read(),
             })
             .collect()
     }
 }
 
 impl Inner {
-    fn run(
-        &self,
-        arguments: &[CpuBuffer],
-        outputs: &[CpuBuffer],
-        arena: &mut Arena,
-        machine: &crate::kernels::Machine,
-    ) -> Result<()> {
+    fn run(&self, arguments: &[Argument], outputs: &[CpuBuffer], arena: &mut Arena, machine: &Machine) -> Result<()> {
         let plan = &self.prepared.plan;
         // Inputs that are not donated are read first, so that one buffer given twice is copied before it is taken.
         let mut storages: Vec<Option<Storage>> = vec![None; arguments.len()];
@@ -157,14 +157,17 @@ impl Inner {
         let input_pointers: Vec<*mut u8> = storages.iter().flatten().map(Storage::pointer).collect();
         let output_pointers: Vec<*mut u8> = results.iter().map(|memory| memory.as_ptr().cast_mut()).collect();
         // SAFETY: storages and results live until the end of this function and have the sizes of their shapes; results
-        // and donated inputs have no other handle. The worker, whose arena this is, runs one program at a time.
+        // and donated inputs have no other handle. The arena belongs to this run. What is kept is written only by a run that
+        // `enter` lets in alone.
         let memory = unsafe {
             let own = [arena.reserve(plan.arena_bytes), self.prepared.kept_memory()];
             Memory::bind(plan, own, &input_pointers, &output_pointers)
         };
-        let memory = memory.with_identities(arguments.iter().map(CpuBuffer::identity).collect());
-        run(&self.prepared, &memory, machine);
-        drop(storages);
+        let memory = memory.with_identities(arguments.iter().map(Argument::identity).collect());
+        let entered = self.prepared.enter(&memory);
+        machine.pool.as_caller(|| run(&self.prepared, &memory, machine));
+        self.prepared.has_ended();
+        drop((entered, storages));
         outputs.iter().zip(results).for_each(|(output, memory)| output.fulfil(Storage::Owned(memory)));
         Ok(())
     }

@@ -2,7 +2,7 @@
 
 mod buffer;
 mod executable;
-mod worker;
+mod workers;
 
 use buffer::CpuBuffer;
 use executable::CpuExecutable;
@@ -11,11 +11,11 @@ use octant_runtime::{
     Sharding,
 };
 use std::sync::Arc;
-use worker::Worker;
+use workers::Workers;
 
 /// The processor of this machine as one device.
 pub struct CpuBackend {
-    worker: Arc<Worker>,
+    workers: Arc<Workers>,
 }
 
 impl CpuBackend {
@@ -26,7 +26,13 @@ impl CpuBackend {
 
     /// Uses that many threads.
     pub fn with_threads(threads: usize) -> Result<CpuBackend> {
-        Ok(CpuBackend { worker: Arc::new(Worker::start(threads)?) })
+        Ok(CpuBackend { workers: Arc::new(Workers::start(threads)?) })
+    }
+
+    /// Bytes of every arena there is: one per program that ran at the same time as others, at most
+    /// [`concurrency`](Backend::concurrency) of them, each as large as the largest program that it was used for.
+    pub fn arenas(&self) -> Vec<usize> {
+        self.workers.arenas()
     }
 
     fn check_mesh(&self, mesh: &Mesh) -> Result<()> {
@@ -46,14 +52,18 @@ impl Backend for CpuBackend {
     }
 
     fn devices(&self) -> Vec<Device> {
-        let machine = self.worker.machine();
+        let machine = self.workers.machine();
         let description = format!("{} threads, {:?}", machine.pool.threads(), machine.simd.level());
         vec![Device { id: 0, kind: processor_name(), description }]
     }
 
+    fn concurrency(&self) -> usize {
+        self.workers.count()
+    }
+
     fn compile(&self, program: &Program, options: &CompileOptions) -> Result<Box<dyn Executable>> {
         self.check_mesh(&program.mesh)?;
-        Ok(Box::new(CpuExecutable::compile(self.worker.clone(), program, options)?))
+        Ok(Box::new(CpuExecutable::compile(self.workers.clone(), program, options)?))
     }
 
     fn upload(&self, tensor: &HostTensor, mesh: &Mesh, _: &Sharding) -> Result<Buffer> {

@@ -2,7 +2,7 @@
 
 use super::memory::Memory;
 use octant_tensor::AlignedBytes;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{PoisonError, RwLock};
 
 /// Which contents of the program's inputs something was made from.
 pub(super) struct MadeFrom {
@@ -35,7 +35,7 @@ impl MadeFrom {
 }
 
 /// The packed weights of one step.
-pub(super) struct KeptWeights(Mutex<Packed>);
+pub(super) struct KeptWeights(RwLock<Packed>);
 
 struct Packed {
     made_from: MadeFrom,
@@ -44,23 +44,29 @@ struct Packed {
 
 impl KeptWeights {
     pub fn new(inputs: Vec<usize>) -> KeptWeights {
-        KeptWeights(Mutex::new(Packed { made_from: MadeFrom::nothing(inputs), bytes: AlignedBytes::zeroed(0) }))
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Packed> {
-        // A panic while they were being packed left them without identities.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        KeptWeights(RwLock::new(Packed { made_from: MadeFrom::nothing(inputs), bytes: AlignedBytes::zeroed(0) }))
     }
 
     /// Whether the weights of this run are there already.
     pub fn are_there(&self, memory: &Memory) -> bool {
-        self.lock().made_from.is_now(memory)
+        self.0.read().unwrap_or_else(PoisonError::into_inner).made_from.is_now(memory)
+    }
+
+    /// Whether no run has asked for them: what a kernel packs follows from shapes, so none will after the first.
+    pub fn are_unused(&self) -> bool {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).bytes.is_empty()
     }
 
     /// Lends `len` numbers of packed weights; `pack` writes them if they are not this run's, and returns whether they may be
-    /// kept.
+    /// kept. Runs that find them there read them at the same time.
     pub fn lend(&self, memory: &Memory, len: usize, pack: impl FnOnce(&mut [u16]) -> bool, body: impl FnOnce(&[u16])) {
-        let mut packed = self.lock();
+        // A panic while they were being packed left them without identities.
+        let packed = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        if packed.made_from.is_now(memory) {
+            return body(packed.numbers(len));
+        }
+        drop(packed);
+        let mut packed = self.0.write().unwrap_or_else(PoisonError::into_inner);
         if !packed.made_from.is_now(memory) {
             packed.made_from.forget();
             if packed.bytes.len() < 2 * len {
@@ -71,7 +77,15 @@ impl KeptWeights {
                 packed.made_from.remember(memory);
             }
         }
-        // SAFETY: as above; they were written now or before.
-        body(unsafe { std::slice::from_raw_parts(packed.bytes.as_ptr().cast(), len) });
+        body(packed.numbers(len));
+    }
+}
+
+impl Packed {
+    /// The numbers that were written.
+    fn numbers(&self, len: usize) -> &[u16] {
+        assert!(self.bytes.len() >= 2 * len, "they were packed for as many");
+        // SAFETY: the block has room for the numbers, is aligned, and any bytes are numbers.
+        unsafe { std::slice::from_raw_parts(self.bytes.as_ptr().cast(), len) }
     }
 }

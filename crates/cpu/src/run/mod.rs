@@ -14,8 +14,8 @@ use crate::plan::{Plan, SteadyStep, Step};
 use kept::MadeFrom;
 use octant_runtime::PartTiming;
 use octant_tensor::AlignedBytes;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::{Duration, Instant};
 
 /// Runs all steps of a plan over memory that was bound to it.
@@ -40,7 +40,19 @@ pub(crate) struct Prepared {
     needs: Vec<Need>,
     /// Memory of values that are kept from run to run.
     kept: Mutex<AlignedBytes>,
+    /// Held to read by runs that find all kept values there, to write by a run that makes them: see [`Prepared::enter`].
+    steady: RwLock<()>,
+    /// A whole run has ended, so that everything that is ever kept is there.
+    has_run: AtomicBool,
     profile: Option<Vec<Measured>>,
+}
+
+/// A run that is under way.
+pub(crate) enum Entered<'a> {
+    /// Others may run the same program.
+    Shared { _guard: RwLockReadGuard<'a, ()> },
+    /// No other runs the same program.
+    Alone { _guard: RwLockWriteGuard<'a, ()> },
 }
 
 /// When a step has to run.
@@ -86,12 +98,41 @@ impl Prepared {
             };
         }
         let kept = Mutex::new(AlignedBytes::zeroed(plan.steady.bytes));
-        Prepared { plan, steps, needs, kept, profile: None }
+        Prepared { plan, steps, needs, kept, steady: RwLock::new(()), has_run: AtomicBool::new(false), profile: None }
     }
 
     /// Where values lie that are kept from run to run.
     pub fn kept_memory(&self) -> *mut u8 {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner).as_mut_ptr()
+    }
+
+    /// Begins a run. Runs of the same program go on at the same time as long as each finds the kept values of its own inputs; one
+    /// that has to make them, because its weights are others, has the program to itself.
+    pub fn enter(&self, memory: &Memory) -> Entered<'_> {
+        let shared = self.steady.read().unwrap_or_else(PoisonError::into_inner);
+        if self.is_steady(memory) {
+            return Entered::Shared { _guard: shared };
+        }
+        drop(shared);
+        Entered::Alone { _guard: self.steady.write().unwrap_or_else(PoisonError::into_inner) }
+    }
+
+    /// Notes that a run has ended without a panic.
+    pub fn has_ended(&self) {
+        self.has_run.store(true, Ordering::Release);
+    }
+
+    /// Whether no step of this run would overwrite anything that is kept.
+    fn is_steady(&self, memory: &Memory) -> bool {
+        let has_run = self.has_run.load(Ordering::Acquire);
+        has_run
+            && self.needs.iter().zip(&self.steps).all(|(need, step)| match (need, step) {
+                (Need::Changed(made_from), _) => {
+                    made_from.lock().unwrap_or_else(PoisonError::into_inner).is_now(memory)
+                }
+                (Need::Always | Need::By(_), PreparedStep::Kernel(kernel)) => kernel.keeps_nothing_else(memory),
+                (Need::Always | Need::By(_), _) => true,
+            })
     }
 
     fn run_step(&self, at: usize, memory: &Memory, machine: &Machine) {

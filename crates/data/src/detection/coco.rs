@@ -15,9 +15,7 @@ struct Described {
 
 /// Opens an annotation file; `root` is where the folders of images lie, else it is guessed from the file's folder.
 pub(super) fn open(file: &Path, root: Option<&Path>) -> Result<DetectionSet, DataError> {
-    let bytes = std::fs::read(file).map_err(|error| DataError::io(file, error))?;
-    let json: Value = serde_json::from_slice(&bytes)
-        .map_err(|error| DataError::malformed(file, format!("it is not JSON: {error}")))?;
+    let json = parsed(file)?;
     let list = |key: &str| {
         json.get(key).and_then(Value::as_array).ok_or_else(|| {
             DataError::malformed(
@@ -27,6 +25,8 @@ pub(super) fn open(file: &Path, root: Option<&Path>) -> Result<DetectionSet, Dat
         })
     };
     let (classes, names) = categories(file, list("categories")?)?;
+    let mut ids: Vec<(u64, String)> = classes.iter().map(|(id, class)| (*id, names[*class as usize].clone())).collect();
+    ids.sort();
     let folders = image_folders(file, root);
     let mut images: Vec<(u64, Described)> = Vec::new();
     for image in list("images")? {
@@ -51,9 +51,15 @@ pub(super) fn open(file: &Path, root: Option<&Path>) -> Result<DetectionSet, Dat
     }
     let labeled = images.into_iter().zip(boxes).zip(judged).map(|(((id, image), boxes), objects)| {
         let judged = JudgedImage { height: image.height as usize, width: image.width as usize, objects };
-        LabeledImage { path: image.path, boxes, id: Some(id), judged: Some(Arc::new(judged)) }
+        LabeledImage { path: image.path, boxes, id, judged: Some(Arc::new(judged)) }
     });
-    Ok(DetectionSet::new(labeled.collect(), names, dropped))
+    Ok(DetectionSet { categories: ids, ..DetectionSet::new(labeled.collect(), names, dropped) })
+}
+
+/// The content of an annotation file.
+pub(super) fn parsed(file: &Path) -> Result<Value, DataError> {
+    let bytes = std::fs::read(file).map_err(|error| DataError::io(file, error))?;
+    serde_json::from_slice(&bytes).map_err(|error| DataError::malformed(file, format!("it is not JSON: {error}")))
 }
 
 /// The position of an annotation's image.
@@ -67,7 +73,7 @@ fn left_out(file: &Path, annotation: &Value, image: Option<usize>, reason: &str)
 }
 
 /// Numbers of classes by the file's own, which have gaps, and their names.
-fn categories(file: &Path, listed: &[Value]) -> Result<(HashMap<u64, u32>, Vec<String>), DataError> {
+pub(super) fn categories(file: &Path, listed: &[Value]) -> Result<(HashMap<u64, u32>, Vec<String>), DataError> {
     let mut named: Vec<(u64, String)> = Vec::new();
     for category in listed {
         let id = category.get("id").and_then(Value::as_u64);

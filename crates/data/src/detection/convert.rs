@@ -152,10 +152,10 @@ fn coco(out: &Path, halves: &[Half], names: &[String]) -> Result<(), DataError> 
     for half in halves {
         create(&out.join(half.name))?;
         let (mut images, mut annotations) = (Vec::new(), Vec::new());
-        for (number, (image, name)) in half.images.iter().enumerate() {
+        for (image, name) in &half.images {
             copy(image, &out.join(half.name).join(name))?;
             let [height, width] = size(image)?;
-            let id = image.id.unwrap_or(number as u64 + 1);
+            let id = image.id;
             images.push(json!({ "id": id, "file_name": name, "width": width, "height": height }));
             for object in &image.boxes {
                 let [x0, y0, x1, y1] = object.corners;

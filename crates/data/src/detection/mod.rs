@@ -10,6 +10,7 @@ mod augment;
 mod coco;
 mod convert;
 mod copy_paste;
+mod ids;
 mod letterbox;
 mod mosaic;
 mod recent;
@@ -20,6 +21,7 @@ mod yolo;
 
 pub use augment::{AugmentSettings, BoxAugment, box_slots};
 pub use convert::{BoxForm, Converted, convert};
+pub use ids::{CocoIds, category_id, image_ids};
 pub use letterbox::{Boxed, Fitted, fit};
 pub use recent::RecentImages;
 pub use survey::{BoxSurvey, survey};
@@ -27,11 +29,11 @@ pub use yaml::yaml_settings;
 
 use crate::decode::{DecodeOptions, announced_size, read_image};
 use crate::readers::Split;
-use crate::{DataError, Dataset, JudgedImage, LabeledBox, Sample, Target};
+use crate::{DataError, Dataset, JudgedBox, JudgedImage, LabeledBox, Sample, Target};
 use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// An object of an image, in shares of the image's sides.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -49,8 +51,8 @@ pub struct LabeledImage {
     pub path: PathBuf,
     /// Its objects.
     pub boxes: Vec<RelativeBox>,
-    /// The number that COCO's files know it by.
-    pub id: Option<u64>,
+    /// The number that COCO's files know it by, or would.
+    pub id: u64,
     /// What COCO's evaluation counts.
     pub judged: Option<Arc<JudgedImage>>,
 }
@@ -80,13 +82,18 @@ pub struct DetectionSet {
     images: Vec<LabeledImage>,
     names: Vec<String>,
     dropped: Vec<Dropped>,
+    /// The numbers and names that COCO's annotation file has for the classes; empty for other forms.
+    categories: Vec<(u64, String)>,
+    /// Height and width of every image that was decoded.
+    sizes: Vec<OnceLock<[usize; 2]>>,
     options: DecodeOptions,
 }
 
 impl DetectionSet {
     fn new(images: Vec<LabeledImage>, names: Vec<String>, dropped: Vec<Dropped>) -> DetectionSet {
         let options = DecodeOptions { eight_bits: true, ..DecodeOptions::default() };
-        DetectionSet { images, names, dropped, options }
+        let sizes = images.iter().map(|_| OnceLock::new()).collect();
+        DetectionSet { images, names, dropped, categories: Vec::new(), sizes, options }
     }
 
     /// The images and their objects.
@@ -156,6 +163,7 @@ impl Dataset for DetectionSet {
         let labeled = &self.images[index];
         let image = read_image(&labeled.path, &self.options)?;
         let [height, width, _] = image.dims();
+        self.sizes[index].get_or_init(|| [height, width]);
         let boxes = labeled.boxes.iter().map(|object| object.in_pixels(height, width)).collect();
         Ok(Sample { image, target: Target::Boxes(boxes) })
     }
@@ -168,8 +176,33 @@ impl Dataset for DetectionSet {
         Some(self.images[index].boxes.len())
     }
 
+    /// Every form of labels is evaluated in pixels of the files, so that its figures are those of its COCO form.
     fn judged(&self, index: usize) -> Option<Arc<JudgedImage>> {
-        self.images[index].judged.clone()
+        let labeled = &self.images[index];
+        if labeled.judged.is_some() {
+            return labeled.judged.clone();
+        }
+        let size = &self.sizes[index];
+        if size.get().is_none() {
+            // Its samples come from a cache.
+            self.get(index).ok()?;
+        }
+        let &[height, width] = size.get()?;
+        let object = |object: &RelativeBox| {
+            let [x0, y0, x1, y1] = object.corners;
+            let corners = [x0 * width as f64, y0 * height as f64, x1 * width as f64, y1 * height as f64];
+            let area = (corners[2] - corners[0]) * (corners[3] - corners[1]);
+            JudgedBox { class: object.class, corners, area, crowd: false }
+        };
+        Some(Arc::new(JudgedImage { height, width, objects: labeled.boxes.iter().map(object).collect() }))
+    }
+
+    fn coco_id(&self, index: usize) -> Option<u64> {
+        Some(self.images[index].id)
+    }
+
+    fn coco_categories(&self) -> Vec<(u64, String)> {
+        self.categories.clone()
     }
 
     fn label_hash(&self, index: usize) -> Option<u64> {

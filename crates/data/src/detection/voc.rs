@@ -1,7 +1,7 @@
 //! Pascal VOC: an xml file per image in `Annotations/`, images in `JPEGImages/`, lists in `ImageSets/Main/`. Corners are
 //! pixels that count from 1, both included.
 
-use super::{DetectionSet, Dropped, LabeledImage, RelativeBox, checked, within_image};
+use super::{DetectionSet, Dropped, LabeledImage, RelativeBox, checked, image_ids, within_image};
 use crate::DataError;
 use crate::readers::{Split, entries};
 use std::collections::BTreeSet;
@@ -33,7 +33,9 @@ pub(super) fn open(folder: &Path, part: Split) -> Result<DetectionSet, DataError
         return Err(DataError::malformed(folder, "its Annotations/ name no objects"));
     }
     let mut dropped = Vec::new();
-    let images = annotations.into_iter().enumerate().map(|(index, annotation)| {
+    let paths: Vec<&Path> = annotations.iter().map(|annotation| annotation.image.as_path()).collect();
+    let ids = image_ids(&paths);
+    let images = annotations.iter().zip(ids).enumerate().map(|(index, (annotation, id))| {
         let boxes = annotation.objects.iter().filter_map(|object| {
             let result =
                 object.as_ref().map_err(String::clone).and_then(|object| relative(object, annotation.size, &names));
@@ -42,7 +44,7 @@ pub(super) fn open(folder: &Path, part: Split) -> Result<DetectionSet, DataError
             };
             result.map_err(note).ok()
         });
-        LabeledImage { boxes: boxes.collect(), path: annotation.image.clone(), id: None, judged: None }
+        LabeledImage { boxes: boxes.collect(), path: annotation.image.clone(), id, judged: None }
     });
     let images: Vec<LabeledImage> = images.collect();
     Ok(DetectionSet::new(images, names, dropped))

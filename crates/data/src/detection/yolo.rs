@@ -2,7 +2,7 @@
 //! `/images/` of its path becomes `/labels/`.
 
 use super::yaml::{self, Yaml};
-use super::{DetectionSet, Dropped, LabeledImage, RelativeBox, checked, within_image};
+use super::{DetectionSet, Dropped, LabeledImage, RelativeBox, checked, image_ids, within_image};
 use crate::DataError;
 use crate::decode::ImageFileFormat;
 use crate::readers::{Split, images_below};
@@ -14,12 +14,14 @@ pub(super) fn open(file: &Path, part: Split) -> Result<DetectionSet, DataError> 
     let names = names(file, &yaml)?;
     let images = image_files(file, &yaml, part)?;
     let mut dropped = Vec::new();
+    let ids = image_ids(&images);
     let images = images
         .into_iter()
+        .zip(ids)
         .enumerate()
-        .map(|(index, path)| {
+        .map(|(index, (path, id))| {
             let boxes = labels(&label_file(&path), index, names.len(), &mut dropped)?;
-            Ok(LabeledImage { path, boxes, id: None, judged: None })
+            Ok(LabeledImage { path, boxes, id, judged: None })
         })
         .collect::<Result<Vec<_>, DataError>>()?;
     Ok(DetectionSet::new(images, names, dropped))

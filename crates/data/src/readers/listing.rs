@@ -21,6 +21,23 @@ pub fn images_below(folder: &Path) -> Result<Vec<PathBuf>, DataError> {
     Ok(walk(folder)?.0)
 }
 
+/// All files in a folder and in the folders below it, in the order of names.
+pub fn files_below(folder: &Path) -> Result<Vec<PathBuf>, DataError> {
+    let (mut files, mut open) = (Vec::new(), vec![folder.to_path_buf()]);
+    while let Some(next) = open.pop() {
+        for path in entries(&next)? {
+            // Links to folders are not followed: they may lead back up.
+            if path.is_dir() && !path.is_symlink() {
+                open.push(path);
+            } else if path.is_file() {
+                files.push(path);
+            }
+        }
+    }
+    files.sort();
+    Ok(files)
+}
+
 /// The images in a folder and in the folders below it, in the order of names; and a line for each image of a format that
 /// is not read and for each run directory, whose plots are no data. Whatever else lies there is passed over in silence.
 pub(crate) fn walk(folder: &Path) -> Result<(Vec<PathBuf>, Vec<String>), DataError> {

@@ -19,7 +19,7 @@ pub use folder::FolderDataset;
 pub use idx::{IdxArray, IdxDataset, read_idx};
 pub use irstd::open_irstd;
 pub(crate) use listing::entries;
-pub use listing::{folders_beside_train, images_below};
+pub use listing::{files_below, folders_beside_train, images_below};
 pub use masked::{MaskedDataset, open_frames};
 pub use open::{holds_shards, open, open_with};
 pub use pairs::{ImagePairs, Unpaired};

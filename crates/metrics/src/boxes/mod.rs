@@ -117,6 +117,11 @@ impl BoxScores {
         self.images.len()
     }
 
+    /// The predicted boxes of every image, in the order in which they were observed.
+    pub fn found(&self) -> impl Iterator<Item = &[FoundBox]> {
+        self.images.iter().map(|(_, found)| found.as_slice())
+    }
+
     /// How many objects there are per class, groups not counted.
     pub fn objects(&self) -> Vec<usize> {
         let mut counts = vec![0; self.classes];

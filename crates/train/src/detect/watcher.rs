@@ -12,6 +12,8 @@ use std::cell::OnceCell;
 /// areas of its own for that, of its files.
 pub(super) struct BoxWatcher {
     scores: BoxScores,
+    /// The number of every image that was seen.
+    indices: Vec<u64>,
     classes: usize,
     rules: Suppression,
     /// What was found out, once somebody asked.
@@ -21,7 +23,7 @@ pub(super) struct BoxWatcher {
 impl BoxWatcher {
     /// Nothing seen of that many classes.
     pub fn new(classes: usize, rules: Suppression) -> BoxWatcher {
-        BoxWatcher { scores: BoxScores::new(classes), classes, rules, report: OnceCell::new() }
+        BoxWatcher { scores: BoxScores::new(classes), indices: Vec::new(), classes, rules, report: OnceCell::new() }
     }
 
     fn report(&self) -> &BoxReport {
@@ -65,6 +67,7 @@ impl Observer for BoxWatcher {
         });
         let side = batch.images.dims()[1];
         for (&row, found) in counted.iter().zip(found) {
+            self.indices.push(batch.indices[row]);
             if let Some(Some(image)) = judged.get(row) {
                 self.observe_in_file(image, found, side);
                 continue;
@@ -82,6 +85,10 @@ impl Observer for BoxWatcher {
 
     fn metrics(&self) -> Vec<Metric> {
         self.report().metrics()
+    }
+
+    fn boxes(&self) -> Vec<(u64, &[FoundBox])> {
+        self.indices.iter().copied().zip(self.scores.found()).collect()
     }
 
     fn findings(&self) -> Findings {

@@ -82,6 +82,11 @@ impl PreparedKernel {
         self.kept.as_ref().is_some_and(|kept| kept.are_there(memory))
     }
 
+    /// Whether this run neither packs weights nor overwrites those of another.
+    pub fn keeps_nothing_else(&self, memory: &Memory) -> bool {
+        self.kept.as_ref().is_none_or(|kept| kept.are_there(memory) || kept.are_unused())
+    }
+
     pub fn run(&self, memory: &Memory, machine: &Machine) {
         let arguments = &self.arguments;
         match &self.algorithm {

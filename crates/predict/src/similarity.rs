@@ -1,15 +1,11 @@
 //! Images against images: how alike what was made is to what should have been made.
 
-use crate::Ending;
-use crate::output::{Json, line};
-use crate::show::{as_json, show};
-use anyhow::{Context, Result, bail};
+use crate::error::{Result, refusal, refuse};
 use octant_data::AnyImage;
 use octant_data::decode::{DecodeOptions, read_image};
 use octant_data::readers::images_below;
 use octant_metrics::{Metric, images, values};
 use octant_tensor::DType;
-use serde_json::json;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -19,18 +15,24 @@ struct Similarity {
     squared: f64,
     absolute: f64,
     values: f64,
+    psnr: f64,
     ssim: f64,
     pairs: f64,
+    /// Pairs without any difference.
+    equal: usize,
 }
 
 impl Similarity {
     fn observe(&mut self, made: &Values, wanted: &Values, range: f64) -> Result<()> {
         let errors = made.values.iter().zip(&wanted.values).map(|(made, wanted)| made - wanted);
-        for error in errors {
-            self.squared += error * error;
-            self.absolute += error.abs();
-        }
-        self.values += made.values.len() as f64;
+        let (squared, absolute) =
+            errors.fold((0.0, 0.0), |(squared, absolute), error| (squared + error * error, absolute + error.abs()));
+        let count = made.values.len() as f64;
+        self.squared += squared;
+        self.absolute += absolute;
+        self.values += count;
+        self.psnr += images::capped_psnr(squared / count, range);
+        self.equal += usize::from(squared == 0.0);
         let [_, width, channels] = made.dims;
         let channel = |values: &[f64], channel: usize| -> Vec<f64> {
             values.iter().skip(channel).step_by(channels).copied().collect()
@@ -38,16 +40,18 @@ impl Similarity {
         for number in 0..channels {
             let (made, wanted) = (channel(&made.values, number), channel(&wanted.values, number));
             let alike = images::ssim(&made, &wanted, width, range);
-            self.ssim += alike.context("images must have 11 pixels at least in both directions")? / channels as f64;
+            let alike = alike.ok_or_else(|| refusal!("images must have 11 pixels at least in both directions"))?;
+            self.ssim += alike / channels as f64;
         }
         self.pairs += 1.0;
         Ok(())
     }
 
-    fn metrics(&self, range: f64) -> Vec<Metric> {
+    /// MSE and MAE over all values; PSNR and SSIM are means over images, as in [`images::similarity`].
+    fn metrics(&self) -> Vec<Metric> {
         let (mse, mae) = (self.squared / self.values, self.absolute / self.values);
-        let numbers = [("mse", mse), ("mae", mae), ("rmse", mse.sqrt()), ("psnr", images::psnr(mse, range))];
-        let all = numbers.into_iter().chain([("ssim", self.ssim / self.pairs)]);
+        let of_images = [("psnr", self.psnr / self.pairs), ("ssim", self.ssim / self.pairs)];
+        let all = [("mse", mse), ("mae", mae), ("rmse", mse.sqrt())].into_iter().chain(of_images);
         all.map(|(name, value)| (name.to_string(), value)).collect()
     }
 }
@@ -89,7 +93,7 @@ fn pairs(made: &Path, wanted: &Path) -> Result<Vec<(PathBuf, PathBuf)>> {
     match (made.is_dir(), wanted.is_dir()) {
         (false, false) => return Ok(vec![(made.to_path_buf(), wanted.to_path_buf())]),
         (true, true) => {}
-        _ => bail!("{} and {} must both be files or both be folders", made.display(), wanted.display()),
+        _ => refuse!("{} and {} must both be files or both be folders", made.display(), wanted.display()),
     }
     let (first, mut second) = (files(made)?, files(wanted)?);
     let mut pairs = Vec::new();
@@ -102,7 +106,7 @@ fn pairs(made: &Path, wanted: &Path) -> Result<Vec<(PathBuf, PathBuf)>> {
     }
     alone.extend(second.values().map(|path| path.display().to_string()));
     if !alone.is_empty() || pairs.is_empty() {
-        bail!(
+        refuse!(
             "{} images have no image of the same name in the other folder: {}",
             alone.len(),
             octant_data::listed(&alone)
@@ -111,8 +115,21 @@ fn pairs(made: &Path, wanted: &Path) -> Result<Vec<(PathBuf, PathBuf)>> {
     Ok(pairs)
 }
 
-/// Compares what was made with what was wanted, pair by pair.
-pub(super) fn run(made: &Path, wanted: &Path, range: Option<f64>, as_objects: bool) -> Result<Ending> {
+/// How alike two folders of images, or two images, are.
+pub struct Comparison {
+    /// MSE, MAE, RMSE, PSNR and SSIM.
+    pub metrics: Vec<Metric>,
+    /// The span of values.
+    pub range: f64,
+    /// How many pairs were compared.
+    pub images: usize,
+    /// What should be known of the numbers.
+    pub remarks: Vec<String>,
+}
+
+/// Compares what was made with what was wanted, pair by pair. `range` is the span of values; what the element type of the files
+/// can hold if not given.
+pub fn compare(made: &Path, wanted: &Path, range: Option<f64>) -> Result<Comparison> {
     let pairs = pairs(made, wanted)?;
     let dtype = read_image(&pairs[0].0, &DecodeOptions::default())?.dtype();
     let range = range.unwrap_or_else(|| usual_range(dtype));
@@ -122,27 +139,18 @@ pub(super) fn run(made: &Path, wanted: &Path, range: Option<f64>, as_objects: bo
         let [first, second] = [read(made)?, read(wanted)?];
         if first.dims != second.dims {
             let ([h, w, c], [height, width, channels]) = (first.dims, second.dims);
-            bail!("{} is {h}×{w}×{c}, {} {height}×{width}×{channels}", made.display(), wanted.display());
+            refuse!("{} is {h}×{w}×{c}, {} {height}×{width}×{channels}", made.display(), wanted.display());
         }
-        similarity.observe(&first, &second, range).with_context(|| made.display().to_string())?;
+        similarity.observe(&first, &second, range).map_err(|error| refusal!("{}: {error}", made.display()))?;
         for value in first.values.iter().chain(&second.values) {
             (least, largest) = (least.min(*value), largest.max(*value));
         }
     }
-    let metrics = similarity.metrics(range);
+    let metrics = similarity.metrics();
     let mut remarks: Vec<String> = images::range_warning(least, largest, range).into_iter().collect();
     remarks.extend(values::scale_warning(metrics[0].1, metrics[1].1));
-    if similarity.squared == 0.0 {
-        remarks.push("the images are the same: their PSNR is infinite, which JSON writes as null".to_string());
+    if similarity.equal > 0 {
+        remarks.push(format!("{} of {} pairs are equal; their PSNR counts as 100 dB", similarity.equal, pairs.len()));
     }
-    if as_objects {
-        let metrics = as_json(&metrics);
-        Json::line(
-            json!({ "event": "done", "images": pairs.len(), "range": range, "metrics": metrics, "remarks": remarks }),
-        );
-        return Ok(Ending::Done);
-    }
-    line(format_args!("{} images, values that span {range}\n  {}", pairs.len(), show(&metrics)));
-    remarks.iter().for_each(line);
-    Ok(Ending::Done)
+    Ok(Comparison { metrics, range, images: pairs.len(), remarks })
 }

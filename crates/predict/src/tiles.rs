@@ -8,7 +8,7 @@ const OVERLAP: usize = 64;
 
 /// How an image of some size is cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Tiling {
+pub(crate) struct Tiling {
     /// Height and width of every tile; the image is mirrored at its edges to fill them.
     pub tile: [usize; 2],
     /// Pixels that two neighbors share, at least.

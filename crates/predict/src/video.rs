@@ -1,6 +1,6 @@
 //! Videos, frame by frame, through an installed ffmpeg: nothing here decodes them itself.
 
-use anyhow::{Context, Result, bail};
+use crate::error::{PredictError, Result, io, refusal, refuse};
 use octant_imaging::Image;
 use std::io::{BufReader, Read, Write};
 use std::path::{Path, PathBuf};
@@ -9,7 +9,8 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 /// Endings of files that are taken for videos.
 const ENDINGS: [&str; 9] = ["mp4", "mov", "avi", "mkv", "webm", "m4v", "mpg", "mpeg", "wmv"];
 
-pub(super) fn is_video(path: &Path) -> bool {
+/// Whether a file's name ends like that of a video.
+pub fn is_video(path: &Path) -> bool {
     let ending = path.extension().map(|ending| ending.to_string_lossy().to_lowercase()).unwrap_or_default();
     ENDINGS.contains(&ending.as_str())
 }
@@ -21,16 +22,18 @@ fn ffmpeg() -> Command {
 }
 
 fn spawned(command: &mut Command) -> Result<Child> {
-    command.spawn().map_err(|error| match error.kind() {
-        std::io::ErrorKind::NotFound => {
-            anyhow::anyhow!("videos are read through ffmpeg, and none is installed; install it, or give single images")
+    command.spawn().map_err(|error| -> PredictError {
+        match error.kind() {
+            std::io::ErrorKind::NotFound => {
+                refusal!("videos are read through ffmpeg, and none is installed; install it, or give single images")
+            }
+            _ => refusal!("ffmpeg cannot be started: {error}"),
         }
-        _ => anyhow::anyhow!("ffmpeg cannot be started: {error}"),
     })
 }
 
 /// The frames of a video, in order.
-pub(super) struct Frames {
+pub struct Frames {
     child: Child,
     output: BufReader<ChildStdout>,
     path: PathBuf,
@@ -39,31 +42,33 @@ pub(super) struct Frames {
 }
 
 impl Frames {
+    /// Starts ffmpeg on a video.
     pub fn open(path: &Path) -> Result<Frames> {
         if !path.is_file() {
-            bail!("there is no file {}", path.display());
+            refuse!("there is no file {}", path.display());
         }
         let rate = rate(path)?;
         // Every frame comes as a PPM image, which says its own size.
         let mut command = ffmpeg();
         command.args(["-v", "error", "-i"]).arg(path).args(["-f", "image2pipe", "-c:v", "ppm", "-"]);
         let mut child = spawned(command.stdout(Stdio::piped()).stderr(Stdio::piped()))?;
-        let output = child.stdout.take().context("ffmpeg has an output")?;
+        let output = child.stdout.take().ok_or_else(|| refusal!("ffmpeg has no output"))?;
         Ok(Frames { child, output: BufReader::new(output), path: path.to_path_buf(), rate })
     }
 
     /// The next frame; none after the last one. A video that ends in the middle of something is an error.
     pub fn next(&mut self) -> Result<Option<Image<u8>>> {
-        let Some(image) = read_ppm(&mut self.output).with_context(|| format!("reading {}", self.path.display()))?
-        else {
-            let status = self.child.wait()?;
+        let path = &self.path;
+        let frame = read_ppm(&mut self.output).map_err(|error| refusal!("reading {}: {error}", path.display()))?;
+        let Some(image) = frame else {
+            let status = self.child.wait().map_err(io("read", path))?;
             let mut said = String::new();
             if let Some(errors) = &mut self.child.stderr {
-                errors.read_to_string(&mut said)?;
+                errors.read_to_string(&mut said).map_err(io("read", path))?;
             }
             if !status.success() {
                 let last = said.lines().last().unwrap_or("it did not say why");
-                bail!("ffmpeg cannot read {}: {last}", self.path.display());
+                refuse!("ffmpeg cannot read {}: {last}", self.path.display());
             }
             return Ok(None);
         };
@@ -84,7 +89,7 @@ fn rate(path: &Path) -> Result<f64> {
     let mut command = ffmpeg();
     let child = spawned(command.arg("-i").arg(path).stdout(Stdio::null()).stderr(Stdio::piped()))?;
     // Without an output file ffmpeg ends with an error after it has described its input.
-    let said = String::from_utf8_lossy(&child.wait_with_output()?.stderr).into_owned();
+    let said = String::from_utf8_lossy(&child.wait_with_output().map_err(io("read", path))?.stderr).into_owned();
     Ok(stated_rate(&said).unwrap_or(25.0))
 }
 
@@ -96,41 +101,43 @@ fn stated_rate(said: &str) -> Option<f64> {
 
 /// One binary PPM image from a stream; none at its end.
 fn read_ppm(input: &mut impl Read) -> Result<Option<Image<u8>>> {
+    let cut_off = |_: std::io::Error| refusal!("a frame is cut off");
     let mut byte = [0u8];
     let mut words: Vec<String> = vec![String::new()];
     // Magic, width, height and largest value, separated by white space; one such byte ends the header.
     while words.len() <= 4 {
-        if input.read(&mut byte)? == 0 {
+        if input.read(&mut byte).map_err(cut_off)? == 0 {
             if words.len() == 1 && words[0].is_empty() {
                 return Ok(None);
             }
-            bail!("a frame is cut off");
+            refuse!("a frame is cut off");
         }
         match byte[0].is_ascii_whitespace() {
             true if words.last().is_some_and(|word| !word.is_empty()) => words.push(String::new()),
             true => {}
-            false => words.last_mut().context("there is a word")?.push(char::from(byte[0])),
+            false => words.last_mut().into_iter().for_each(|word| word.push(char::from(byte[0]))),
         }
     }
     let side = |word: &str| word.parse::<usize>().ok().filter(|side| (1..=1 << 15).contains(side));
     let (Some(width), Some(height), "P6", "255") =
         (side(&words[1]), side(&words[2]), words[0].as_str(), words[3].as_str())
     else {
-        bail!("ffmpeg sent something that is no image");
+        refuse!("ffmpeg sent something that is no image");
     };
     let mut values = vec![0; width * height * 3];
-    input.read_exact(&mut values).context("a frame is cut off")?;
+    input.read_exact(&mut values).map_err(cut_off)?;
     Ok(Some(Image::new(height, width, 3, values)?))
 }
 
 /// Frames into a new video.
-pub(super) struct Encoder {
+pub struct Encoder {
     child: Child,
     input: Option<ChildStdin>,
     path: PathBuf,
 }
 
 impl Encoder {
+    /// Starts a video with so many frames per second.
     pub fn create(path: &Path, rate: f64) -> Result<Encoder> {
         let mut command = ffmpeg();
         command.args([
@@ -153,18 +160,20 @@ impl Encoder {
         Ok(Encoder { child, input, path: path.to_path_buf() })
     }
 
+    /// Adds a frame.
     pub fn write(&mut self, image: &Image<u8>) -> Result<()> {
-        let input = self.input.as_mut().context("the video was finished already")?;
-        writeln!(input, "P6 {} {} 255", image.width(), image.height())?;
-        Ok(input.write_all(image.values())?)
+        let input = self.input.as_mut().ok_or_else(|| refusal!("the video was finished already"))?;
+        let written = writeln!(input, "P6 {} {} 255", image.width(), image.height());
+        written.and_then(|()| input.write_all(image.values())).map_err(io("write", &self.path))
     }
 
+    /// Waits until the video is complete.
     pub fn finish(mut self) -> Result<()> {
         drop(self.input.take());
-        let output = self.child.wait_with_output()?;
+        let output = self.child.wait_with_output().map_err(io("write", &self.path))?;
         if !output.status.success() {
             let said = String::from_utf8_lossy(&output.stderr).into_owned();
-            bail!(
+            refuse!(
                 "ffmpeg cannot write {}: {}",
                 self.path.display(),
                 said.lines().last().unwrap_or("it did not say why")

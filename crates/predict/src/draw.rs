@@ -1,4 +1,4 @@
-//! Boxes drawn onto images.
+//! Predictions drawn onto images.
 
 use octant_data::LabeledBox;
 use octant_imaging::{Image, font};
@@ -17,9 +17,9 @@ const COLORS: [[u8; 3]; 8] = [
 ];
 const TRUTH: [u8; 3] = [255, 255, 255];
 
-/// The image, enlarged by a whole factor, in color, with what was found as colored frames with names and scores, and what is
-/// there as thin white ones.
-pub(crate) fn drawn(
+/// The image, enlarged by a whole factor, in color, with predicted boxes as colored frames with names and scores, and
+/// ground-truth boxes as thin white ones.
+pub fn boxes(
     image: &Image<u8>,
     factor: usize,
     truth: &[LabeledBox],
@@ -36,7 +36,7 @@ pub(crate) fn drawn(
         frame(&mut canvas, corners, 1, TRUTH);
     }
     let thickness = (canvas.height().max(canvas.width()) / 400).clamp(2, 6);
-    // The surest last, so that it is not painted over.
+    // The highest score last, so that it is not painted over.
     for answer in found.iter().rev() {
         let rectangle = answer.rectangle;
         let corners =
@@ -50,6 +50,19 @@ pub(crate) fn drawn(
         label(&mut canvas, [corners[0], top], &text, size, color);
     }
     canvas
+}
+
+/// The image in color, with the pixels where `marked` is not zero in red.
+pub fn mask(image: &Image<u8>, marked: &Image<u8>) -> Image<u8> {
+    Image::from_fn(image.height(), image.width(), 3, |row, column, channel| {
+        let pixel = image.pixel(row, column);
+        let value = pixel[channel.min(pixel.len() - 1)];
+        match (marked.pixel(row, column)[0] > 0, channel) {
+            (true, 0) => 255,
+            (true, _) => value / 3,
+            (false, _) => value,
+        }
+    })
 }
 
 fn set(canvas: &mut Image<u8>, row: usize, column: usize, color: [u8; 3]) {

@@ -1,0 +1,127 @@
+//! What lies elsewhere, on this machine: addresses and published weights, fetched once into a cache.
+
+use crate::error::{Result, refuse};
+use octant_fetch::{Checksum, DownloadCache, FetchLocation, Item};
+use octant_zoo::registry::Published;
+use octant_zoo::{ModelEntry, published};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// The word for a model's own published weights where a file of weights is expected.
+pub const PRETRAINED: &str = "pretrained";
+
+/// Called with what is fetched, the bytes that are here, and how many there are in all, where that is known.
+pub type Progress<'a> = &'a mut dyn FnMut(&str, u64, Option<u64>);
+
+/// Receives a line about a download that had to be repeated or that was not needed.
+type Log = Arc<dyn Fn(&str) + Send + Sync>;
+
+/// The cache for what is fetched.
+///
+/// ```no_run
+/// let downloads = octant_predict::Downloads::new("/tmp/cache");
+/// let entry = octant_zoo::find("resnet50")?;
+/// let file = downloads.weights("pretrained".as_ref(), entry, &mut |name, done, _| println!("{name}: {done} bytes"))?;
+/// # Ok::<(), octant_predict::PredictError>(())
+/// ```
+#[derive(Clone)]
+pub struct Downloads {
+    cache: PathBuf,
+    log: Log,
+}
+
+impl Downloads {
+    /// Keeps files below that folder.
+    pub fn new(cache: impl Into<PathBuf>) -> Downloads {
+        Downloads { cache: cache.into(), log: Arc::new(|_| {}) }
+    }
+
+    /// Reports repeated attempts to `log`.
+    pub fn with_log(self, log: impl Fn(&str) + Send + Sync + 'static) -> Downloads {
+        Downloads { log: Arc::new(log), ..self }
+    }
+
+    /// The part of the cache of that name, such as `weights`; files come from the mirror, if one is given.
+    pub fn store(&self, folder: &str, mirror: Option<&str>) -> Result<DownloadCache> {
+        let log = self.log.clone();
+        let store = DownloadCache::open(self.cache.join(folder))?.with_log(move |line| log(line));
+        Ok(match mirror {
+            Some(location) => store.mirror(location)?,
+            None => store,
+        })
+    }
+
+    /// A location as a local path; what lies elsewhere is mirrored into that part of the cache.
+    pub fn localize(&self, location: &Path, folder: &str, progress: Progress) -> Result<PathBuf> {
+        match FetchLocation::parse(&location.to_string_lossy())? {
+            FetchLocation::Path(path) => Ok(path),
+            elsewhere => {
+                let name = elsewhere.to_string();
+                Ok(elsewhere.localize(&self.store(folder, None)?, &mut |done, all| progress(&name, done, all))?)
+            }
+        }
+    }
+
+    /// A data set's location as a local path. A remote file that only describes images stands for the folder that holds them
+    /// too.
+    pub fn localize_data(&self, location: &Path, progress: Progress) -> Result<PathBuf> {
+        match described(&location.to_string_lossy()) {
+            Some((folder, file)) => Ok(self.localize(Path::new(folder), "data", progress)?.join(file)),
+            None => self.localize(location, "data", progress),
+        }
+    }
+
+    /// The file of weights that a person names: a file, an address, `pretrained`, or the name of published weights.
+    pub fn weights(&self, given: &Path, entry: &ModelEntry, progress: Progress) -> Result<PathBuf> {
+        let text = given.to_string_lossy();
+        if given.exists() || text.contains("://") {
+            return self.localize(given, "weights", progress);
+        }
+        let name = if text == PRETRAINED { entry.name } else { &text };
+        match published(name) {
+            Ok((_, published)) => self.published(&published, None, progress),
+            Err(error) if text == PRETRAINED => Err(error.into()),
+            Err(error) => refuse!("there is no file {text} of weights, and as a name of published ones: {error}"),
+        }
+    }
+
+    /// Published weights, verified where their checksum is known.
+    pub fn published(&self, published: &Published, mirror: Option<&str>, progress: Progress) -> Result<PathBuf> {
+        let item = Item {
+            name: published.file.clone(),
+            url: published.url.clone(),
+            bytes: None,
+            checksum: published.sha256_start.map(|digits| Checksum::Sha256(digits.into())),
+        };
+        let store = self.store("weights", mirror)?;
+        Ok(store.get(&item, &mut |done, all| progress(&published.file, done, all))?)
+    }
+}
+
+/// The folder of a remote description, and the description's path inside of it. COCO's lie in `annotations` beside the images.
+fn described(location: &str) -> Option<(&str, &str)> {
+    let start = location.find("://")? + 3;
+    let extension = location.rsplit_once('.')?.1;
+    if !["yaml", "yml", "json"].contains(&extension) {
+        return None;
+    }
+    let slash = location.rfind('/').filter(|slash| *slash > start)?;
+    let folder = location[..slash].strip_suffix("/annotations").filter(|folder| folder.len() > start);
+    let folder = folder.unwrap_or(&location[..slash]);
+    Some((folder, &location[folder.len() + 1..]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::described;
+
+    #[test]
+    fn a_remote_description_stands_for_its_folder() {
+        assert_eq!(described("s3://b/set/data.yaml"), Some(("s3://b/set", "data.yaml")));
+        assert_eq!(described("https://h/a/annotations/val.json"), Some(("https://h/a", "annotations/val.json")));
+        assert_eq!(described("gs://bucket/annotations/val.json"), Some(("gs://bucket", "annotations/val.json")));
+        for other in ["set/data.yaml", "s3://b/set", "s3://b/set.pack", "https://host.json"] {
+            assert_eq!(described(other), None, "{other}");
+        }
+    }
+}

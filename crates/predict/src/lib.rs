@@ -1,0 +1,52 @@
+//! Predictors: a network, its weights, its preprocessing and its decoder as one owned value.
+//!
+//! A [`Predictor`] is made from a run, from a file of weights that names its network, or from a model with weights. Its weights
+//! are uploaded once, its programs are compiled once per shape of their input, and any number of threads may use it at once. A
+//! [`Prediction`] is typed by what people do with it, is in pixels of the original image, and knows how to draw and to write
+//! itself. What lies around a prediction is here too: [`Sources`] finds files, folders, lists and addresses,
+//! [`Predictor::run_job`] runs them with [`ResultWriter`], [`Predictor::evaluate`] computes metrics over a data set,
+//! [`Predictor::features`] returns what a layer computes, and [`Downloads`] fetches published weights.
+//!
+//! ```no_run
+//! use octant_predict::Predictor;
+//! # fn device() -> std::sync::Arc<dyn octant_runtime::Backend> { unimplemented!() }
+//! let predictor = Predictor::open("runs/classify-1", &device())?;
+//! for prediction in predictor.predict(["cat.jpg", "dog.jpg"])? {
+//!     println!("{prediction}");
+//! }
+//! # Ok::<(), octant_predict::PredictError>(())
+//! ```
+//!
+//! The command line, a server and other programs use the same calls, so that they cannot differ. Start reading at
+//! [`Predictor`], then `decode.rs`.
+
+mod cancel;
+mod decode;
+mod downloads;
+pub mod draw;
+mod error;
+mod evaluate;
+mod features;
+mod job;
+mod network;
+mod prediction;
+mod predictor;
+mod programs;
+pub mod similarity;
+mod sources;
+mod tiles;
+mod video;
+mod writer;
+
+pub use cancel::Cancel;
+pub use downloads::{Downloads, PRETRAINED, Progress};
+pub use error::{PredictError, Result};
+pub use evaluate::{EvalOptions, Evaluation};
+pub use features::Extractor;
+pub use job::JobEvent;
+pub use network::{ModelChoice, Network, NetworkFile, WeightSource};
+pub use prediction::{Boxes, Classes, Mask, Names, Output, Prediction, Values, csv_field};
+pub use predictor::{Input, PredictOptions, Predictor, PredictorMemory};
+pub use programs::Layer;
+pub use sources::{Source, Sources};
+pub use writer::{CocoResults, ResultWriter, Written};

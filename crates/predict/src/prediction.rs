@@ -1,0 +1,271 @@
+//! What a network predicts of an image, typed by what people do with it.
+
+use crate::draw;
+use octant_imaging::Image;
+use octant_metrics::boxes::{FoundBox, Rectangle};
+use octant_tensor::HostTensor;
+use serde_json::{Map, Value, json};
+use std::fmt;
+use std::fmt::Write as _;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// The prediction for one image.
+#[derive(Debug, Clone)]
+pub struct Prediction {
+    /// The file that the image came from, where it came from one.
+    pub path: Option<PathBuf>,
+    /// The number of the frame in a video, from 1 on.
+    pub frame: Option<u64>,
+    /// Height and width of the original image; boxes and masks are in its pixels.
+    pub size: [usize; 2],
+    /// What was predicted.
+    pub output: Output,
+}
+
+/// What was predicted. Further tasks add further kinds.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub enum Output {
+    /// A probability per class.
+    Classes(Classes),
+    /// Numbers.
+    Values(Values),
+    /// Which pixels are marked.
+    Mask(Mask),
+    /// Objects with classes.
+    Boxes(Boxes),
+    /// An image.
+    Image(Image<u8>),
+    /// Numbers of a layer, `[…]` without the batch.
+    Features(HostTensor),
+}
+
+/// The meaning of outputs by number, shared by all predictions of a network.
+#[derive(Debug, Clone, Default)]
+pub struct Names(Arc<[String]>);
+
+impl Names {
+    /// These names; empty where they are not known.
+    pub fn new(names: Vec<String>) -> Names {
+        Names(names.into())
+    }
+
+    /// The name of an output, or its number where it has none.
+    pub fn of(&self, output: usize) -> String {
+        self.0.get(output).cloned().unwrap_or_else(|| output.to_string())
+    }
+
+    /// All names that are known.
+    pub fn all(&self) -> &[String] {
+        &self.0
+    }
+
+    /// One name per column of so many values.
+    pub fn columns(&self, count: usize) -> Vec<String> {
+        match self.0.len() == count {
+            true => self.0.to_vec(),
+            false => (1..=count).map(|number| format!("value_{number}")).collect(),
+        }
+    }
+}
+
+/// A probability per class.
+#[derive(Debug, Clone)]
+pub struct Classes {
+    /// By the number of the class.
+    pub scores: Vec<f64>,
+    /// Their names.
+    pub names: Names,
+}
+
+impl Classes {
+    /// The likeliest classes with their probabilities, the likeliest first.
+    pub fn top(&self, count: usize) -> Vec<(usize, f64)> {
+        let mut order: Vec<usize> = (0..self.scores.len()).collect();
+        order.sort_by(|&a, &b| self.scores[b].total_cmp(&self.scores[a]));
+        order.into_iter().take(count).map(|class| (class, self.scores[class])).collect()
+    }
+}
+
+/// Numbers with names.
+#[derive(Debug, Clone)]
+pub struct Values {
+    /// The numbers.
+    pub values: Vec<f64>,
+    /// The names of their columns.
+    pub names: Names,
+}
+
+/// Which pixels of the original image are marked.
+#[derive(Debug, Clone)]
+pub struct Mask {
+    /// 0 or 255 per pixel of the original image.
+    pub marked: Image<u8>,
+}
+
+impl Mask {
+    /// How many pixels are marked, and how many connected regions they form.
+    pub fn counts(&self) -> [usize; 2] {
+        let marked: Vec<bool> = self.marked.values().iter().map(|&value| value > 0).collect();
+        let pixels = marked.iter().filter(|&&marked| marked).count();
+        [pixels, octant_metrics::components(&marked, self.marked.width()).len()]
+    }
+}
+
+/// Objects in pixels of the original image, by descending score.
+#[derive(Debug, Clone)]
+pub struct Boxes {
+    /// Those that are shown.
+    pub shown: Vec<FoundBox>,
+    /// Those that an evaluation counts: nearly all, several classes per place. Only where
+    /// [`PredictOptions::evaluated_boxes`](crate::PredictOptions::evaluated_boxes) asks for them.
+    pub evaluated: Vec<FoundBox>,
+    /// The names of the classes.
+    pub names: Names,
+}
+
+/// Left, top, right and bottom.
+fn corners(found: &FoundBox) -> [f64; 4] {
+    let Rectangle { x, y, width, height } = found.rectangle;
+    [x, y, x + width, y + height]
+}
+
+impl Boxes {
+    /// The text of a label file: `class x y w h score` in shares of the image's sides, one line per box that is shown.
+    pub fn label_file(&self, [height, width]: [usize; 2]) -> String {
+        let (height, width) = (height as f64, width as f64);
+        let mut text = String::new();
+        for found in &self.shown {
+            let Rectangle { x, y, width: wide, height: high } = found.rectangle;
+            let (x, y) = ((x + wide / 2.0) / width, (y + high / 2.0) / height);
+            let (w, h) = (wide / width, high / height);
+            // Writing to a string cannot fail.
+            let _ = writeln!(text, "{} {x:.6} {y:.6} {w:.6} {h:.6} {:.6}", found.class, found.score);
+        }
+        text
+    }
+}
+
+/// A field of CSV: quoted where it has to be.
+pub fn csv_field(text: impl fmt::Display) -> String {
+    let text = text.to_string();
+    match text.contains([',', '"', '\n', '\r']) {
+        true => format!("\"{}\"", text.replace('"', "\"\"")),
+        false => text,
+    }
+}
+
+impl Prediction {
+    /// The file, with the number of the frame in a video; empty for images that came from no file.
+    pub fn source(&self) -> String {
+        let path = self.path.as_ref().map(|path| path.display().to_string()).unwrap_or_default();
+        self.frame.map_or_else(|| path.clone(), |frame| format!("{path}:{frame}"))
+    }
+
+    /// The first line of a table of such predictions.
+    pub fn csv_header(&self) -> String {
+        match &self.output {
+            Output::Classes(_) => "path,class,name,probability".into(),
+            Output::Mask(_) => "path,marked_pixels,components".into(),
+            Output::Boxes(_) => "path,class,name,score,left,top,right,bottom".into(),
+            Output::Image(_) => "path,height,width".into(),
+            Output::Features(_) => "path,elements".into(),
+            Output::Values(Values { values, names }) => {
+                let columns: Vec<String> = names.columns(values.len()).iter().map(csv_field).collect();
+                format!("path,{}", columns.join(","))
+            }
+        }
+    }
+
+    /// The lines of that table; of classes the `top` likeliest.
+    pub fn csv_rows(&self, top: usize) -> Vec<String> {
+        let source = csv_field(self.source());
+        match &self.output {
+            Output::Classes(classes) => {
+                let row =
+                    |(class, score)| format!("{source},{class},{},{score:.6}", csv_field(classes.names.of(class)));
+                classes.top(top).into_iter().map(row).collect()
+            }
+            Output::Values(Values { values, .. }) => {
+                let text: Vec<String> = values.iter().map(f64::to_string).collect();
+                vec![format!("{source},{}", text.join(","))]
+            }
+            Output::Mask(mask) => {
+                let [pixels, components] = mask.counts();
+                vec![format!("{source},{pixels},{components}")]
+            }
+            Output::Boxes(boxes) => {
+                let row = |found: &FoundBox| {
+                    let ([x0, y0, x1, y1], name) = (corners(found), csv_field(boxes.names.of(found.class)));
+                    format!("{source},{},{name},{:.4},{x0:.1},{y0:.1},{x1:.1},{y1:.1}", found.class, found.score)
+                };
+                boxes.shown.iter().map(row).collect()
+            }
+            Output::Image(image) => vec![format!("{source},{},{}", image.height(), image.width())],
+            Output::Features(features) => vec![format!("{source},{}", features.shape().elements())],
+        }
+    }
+
+    /// The same as an object; of classes, `top` are listed.
+    pub fn json(&self, top: usize) -> Map<String, Value> {
+        let mut object = Map::new();
+        let mut add = |key: &str, value: Value| drop(object.insert(key.into(), value));
+        add("path", json!(self.path));
+        if let Some(frame) = self.frame {
+            add("frame", frame.into());
+        }
+        add("height", self.size[0].into());
+        add("width", self.size[1].into());
+        match &self.output {
+            Output::Classes(classes) => {
+                let listed = |(class, score): (usize, f64)| json!({ "class": class, "name": classes.names.of(class), "probability": score });
+                if let Some(&(class, score)) = classes.top(1).first() {
+                    add("class", class.into());
+                    add("name", classes.names.of(class).into());
+                    add("probability", json!(score));
+                }
+                add("top", classes.top(top).into_iter().map(listed).collect());
+                add("probabilities", json!(classes.scores));
+            }
+            Output::Values(Values { values, names }) => {
+                let columns = names.columns(values.len()).into_iter().zip(values.iter().map(|&value| json!(value)));
+                add("values", json!(values));
+                add("columns", Value::Object(columns.collect()));
+            }
+            Output::Mask(mask) => {
+                let [pixels, components] = mask.counts();
+                add("marked_pixels", pixels.into());
+                add("components", components.into());
+            }
+            Output::Boxes(boxes) => {
+                let listed = |found: &FoundBox| json!({ "class": found.class, "name": boxes.names.of(found.class), "score": found.score, "box": corners(found) });
+                add("boxes", boxes.shown.iter().map(listed).collect());
+            }
+            Output::Image(image) => {
+                add("made_height", image.height().into());
+                add("made_width", image.width().into());
+            }
+            Output::Features(features) => add("features", json!(features.to_f64s())),
+        }
+        object
+    }
+
+    /// The original image with the prediction drawn on it: boxes with names, marked pixels in red; an image that was made
+    /// instead of it. Nothing where there is nothing to draw.
+    pub fn draw(&self, image: &Image<u8>) -> Option<Image<u8>> {
+        match &self.output {
+            Output::Boxes(boxes) => Some(draw::boxes(image, 1, &[], &boxes.shown, boxes.names.all())),
+            Output::Mask(mask) => Some(draw::mask(image, &mask.marked)),
+            Output::Image(made) => Some(made.clone()),
+            Output::Classes(_) | Output::Values(_) | Output::Features(_) => None,
+        }
+    }
+}
+
+/// The rows of its table, without a line break at the end.
+impl fmt::Display for Prediction {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        f.write_str(&self.csv_rows(1).join("\n"))
+    }
+}

@@ -1,0 +1,300 @@
+//! The predictor: a network on a device.
+
+use crate::decode::{self, Form, Preparation, Prepared};
+use crate::error::{Result, refuse};
+use crate::network::described;
+use crate::programs::{Key, Programs};
+use crate::{Cancel, Layer, Network, NetworkFile, Output, Prediction};
+use octant_data::decode::{Channels, DecodeOptions, read_image};
+use octant_graph::{DType, Shape};
+use octant_imaging::Image;
+use octant_metrics::boxes::Suppression;
+use octant_runtime::{Backend, MemoryPlan};
+use octant_tensor::HostTensor;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Images per run of a program, unless [`Predictor::warm_up`] compiled a larger one.
+const BATCH: usize = 8;
+
+/// What is predicted: a file, or an image that is in memory already.
+#[derive(Debug, Clone)]
+pub enum Input {
+    /// A file.
+    File(PathBuf),
+    /// An image, with the channels that [`Predictor::channels`] names.
+    Image(Image<u8>),
+}
+
+impl From<&str> for Input {
+    fn from(path: &str) -> Input {
+        Input::File(path.into())
+    }
+}
+
+impl From<&Path> for Input {
+    fn from(path: &Path) -> Input {
+        Input::File(path.into())
+    }
+}
+
+impl From<PathBuf> for Input {
+    fn from(path: PathBuf) -> Input {
+        Input::File(path)
+    }
+}
+
+impl From<Image<u8>> for Input {
+    fn from(image: Image<u8>) -> Input {
+        Input::Image(image)
+    }
+}
+
+/// How predictions are made.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PredictOptions {
+    /// Detectors: which boxes are shown. Heads that need no suppression get none, whatever its overlap is.
+    pub boxes: Suppression,
+    /// Detectors: also keep what an evaluation would count, by these rules.
+    pub evaluated_boxes: Option<Suppression>,
+    /// Detectors: the side of the square that images are fitted into; the one that the network was trained with if not given.
+    pub side: Option<usize>,
+    /// Image to image: larger images are cut into overlapping tiles of this side.
+    pub tile: usize,
+}
+
+impl Default for PredictOptions {
+    fn default() -> PredictOptions {
+        PredictOptions { boxes: Suppression::prediction(), evaluated_boxes: None, side: None, tile: 1024 }
+    }
+}
+
+/// The memory that predictions need, in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct PredictorMemory {
+    /// Weights on the device, once.
+    pub weights: u64,
+    /// Intermediate values of the largest program that was compiled, per run that is under way at the same time.
+    pub temporary: u64,
+    /// Inputs and outputs of that program, without the weights.
+    pub batch: u64,
+    /// Programs that were compiled.
+    pub programs: usize,
+}
+
+/// A network on a device, with its weights, its preprocessing and its decoder. It is owned, and threads may share it: see
+/// [`predict`](Predictor::predict).
+///
+/// ```
+/// # use octant_predict::{Network, ModelChoice, Output, Predictor};
+/// # use std::sync::Arc;
+/// # let device: Arc<dyn octant_runtime::Backend> = Arc::new(octant_cpu::CpuBackend::with_threads(1)?);
+/// # let entry = octant_zoo::find("resnet-tiny")?;
+/// // A run or a file of weights that names its network opens with `Predictor::open(path, &device)`.
+/// let network = Network::of_model(entry, None, &ModelChoice::default())?;
+/// let predictor = Predictor::new(network, &device, Default::default())?;
+/// predictor.warm_up(&[1, 8])?;
+/// let image = octant_imaging::Image::from_fn(40, 50, 3, |row, column, _| (row + column) as u8);
+/// for prediction in predictor.predict([image])? {
+///     assert_eq!(prediction.size, [40, 50]);
+///     let Output::Classes(classes) = &prediction.output else { panic!("it classifies") };
+///     println!("{prediction}, {:?}", classes.top(3));
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Predictor {
+    network: Network,
+    programs: Programs,
+    preparation: Preparation,
+    options: PredictOptions,
+}
+
+impl Predictor {
+    /// Opens the best checkpoint of a run, the directory of a checkpoint, or a file of weights that names its network.
+    pub fn open(path: impl AsRef<Path>, device: &Arc<dyn Backend>) -> Result<Predictor> {
+        let network = NetworkFile::open(path.as_ref())?.network()?;
+        Predictor::new(network, device, PredictOptions::default())
+    }
+
+    /// Uploads a network's weights. Programs are compiled when they are first used, or by [`warm_up`](Predictor::warm_up).
+    pub fn new(network: Network, device: &Arc<dyn Backend>, options: PredictOptions) -> Result<Predictor> {
+        let preparation = Preparation::of(&network, &options)?;
+        let programs = Programs::new(device.clone(), &network)?;
+        Ok(Predictor { network, programs, preparation, options })
+    }
+
+    /// The network.
+    pub fn network(&self) -> &Network {
+        &self.network
+    }
+
+    /// The device.
+    pub fn device(&self) -> &Arc<dyn Backend> {
+        self.programs.backend()
+    }
+
+    /// The channels of images: 1 for gray ones, 3 for colored ones.
+    pub fn channels(&self) -> usize {
+        self.preparation.channels
+    }
+
+    /// Height and width of what the network sees; none where that follows each image.
+    pub fn image_size(&self) -> Option<[usize; 2]> {
+        self.preparation.size()
+    }
+
+    /// How images are prepared, in words.
+    pub fn preprocessing(&self) -> String {
+        let normalized = match self.network.recipe.normalize {
+            octant_recipe::NormalizationMode::Model => "normalized as the model's published weights expect it",
+            octant_recipe::NormalizationMode::None => "not normalized",
+        };
+        format!("{}; {normalized}", self.preparation.describe(described))
+    }
+
+    /// Reads an image file with the channels that the network wants.
+    pub fn read(&self, path: &Path) -> Result<Image<u8>> {
+        let channels = if self.channels() == 1 { Channels::Gray } else { Channels::Rgb };
+        let options = DecodeOptions { channels, eight_bits: true, ..DecodeOptions::default() };
+        Ok(read_image(path, &options)?.to_u8())
+    }
+
+    /// Predictions for images, in their order. Any number of threads may call it at once: weights and programs are shared, and a
+    /// result does not depend on what else runs.
+    pub fn predict(&self, inputs: impl IntoIterator<Item = impl Into<Input>>) -> Result<Vec<Prediction>> {
+        self.predict_with(inputs, &Cancel::never())
+    }
+
+    /// The same, with a way to end it early.
+    pub fn predict_with(
+        &self,
+        inputs: impl IntoIterator<Item = impl Into<Input>>,
+        cancel: &Cancel,
+    ) -> Result<Vec<Prediction>> {
+        let mut inputs = inputs.into_iter().map(Into::into).peekable();
+        let mut predictions = Vec::new();
+        while inputs.peek().is_some() {
+            let (mut paths, mut images) = (Vec::new(), Vec::new());
+            for input in inputs.by_ref().take(BATCH) {
+                cancel.check()?;
+                let (path, image) = match input {
+                    Input::File(path) => {
+                        let image = self.read(&path)?;
+                        (Some(path), image)
+                    }
+                    Input::Image(image) => (None, image),
+                };
+                paths.push(path);
+                images.push(image);
+            }
+            let made = self.predict_images(&images, cancel)?;
+            predictions.extend(made.into_iter().zip(paths).map(|(made, path)| Prediction { path, ..made }));
+        }
+        Ok(predictions)
+    }
+
+    /// Predictions for images that are in memory.
+    pub fn predict_images(&self, images: &[Image<u8>], cancel: &Cancel) -> Result<Vec<Prediction>> {
+        if let Some(image) = images.iter().find(|image| image.channels() != self.channels()) {
+            refuse!("the network takes images of {} channel(s), not of {}", self.channels(), image.channels());
+        }
+        if let Form::Tiled { multiple, enlarges } = self.preparation.form {
+            let whole = |image: &Image<u8>| {
+                let made = decode::tiled(image, [self.options.tile, multiple, enlarges], |tile| {
+                    cancel.check()?;
+                    decode::image(&self.run(Layer::Prediction, tile.dims(), &[tile])?, 0)
+                })?;
+                Ok(Prediction::of([image.height(), image.width()], Output::Image(made)))
+            };
+            return images.iter().map(whole).collect();
+        }
+        let prepared = images.iter().map(|image| self.preparation.prepare(image)).collect::<Result<Vec<_>>>()?;
+        let mut predictions = Vec::with_capacity(images.len());
+        // Images of one size share a program; nearly always that is all of them.
+        for same in prepared.chunk_by(|a, b| a.image.dims() == b.image.dims()) {
+            let mut rest = same;
+            while let Some(first) = rest.first() {
+                cancel.check()?;
+                let dims = first.image.dims();
+                let (now, later) = rest.split_at(rest.len().min(self.largest_batch(dims)));
+                let pixels: Vec<&Image<u8>> = now.iter().map(|prepared| &prepared.image).collect();
+                let result = self.run(Layer::Prediction, dims, &pixels)?;
+                for (index, prepared) in now.iter().enumerate() {
+                    predictions.push(self.decoded(&result, index, prepared)?);
+                }
+                rest = later;
+            }
+        }
+        Ok(predictions)
+    }
+
+    fn decoded(&self, result: &HostTensor, row: usize, prepared: &Prepared) -> Result<Prediction> {
+        let output = self.preparation.decoder.output(result, row, prepared, &self.options)?;
+        Ok(Prediction::of(prepared.size, output))
+    }
+
+    /// The most images that one run takes.
+    fn largest_batch(&self, image: [usize; 3]) -> usize {
+        self.programs.batches(Layer::Prediction, image).into_iter().max().unwrap_or(0).max(BATCH)
+    }
+
+    /// Runs images of one size through the smallest program that takes them; one is compiled for exactly so many where there is
+    /// none. Rows that no image fills are zeros, and are not part of the result that is read.
+    pub(crate) fn run(&self, layer: Layer, image: [usize; 3], images: &[&Image<u8>]) -> Result<HostTensor> {
+        let fitting = self.programs.batches(layer, image).into_iter().filter(|&batch| batch >= images.len()).min();
+        let batch = fitting.unwrap_or(images.len());
+        let [height, width, channels] = image;
+        let input = Shape::new(DType::U8, [batch, height, width, channels]);
+        self.run_key(&Key { layer, input }, |bytes| {
+            let rows = bytes.chunks_exact_mut((height * width * channels).max(1));
+            rows.enumerate().for_each(|(row, bytes)| match images.get(row) {
+                Some(image) => bytes.copy_from_slice(image.values()),
+                None => bytes.fill(0),
+            });
+        })
+    }
+
+    /// A batch of tensors as the network sees them, after normalization, through the network: its result or its features.
+    pub fn raw(&self, images: &HostTensor, layer: Layer) -> Result<HostTensor> {
+        if layer == Layer::Prediction {
+            refuse!("a prediction is made of images, not of normalized tensors; ask for a layer");
+        }
+        let key = Key { layer, input: images.shape().clone() };
+        self.run_key(&key, |bytes| bytes.copy_from_slice(images.bytes()))
+    }
+
+    /// Runs the program of a key over what `fill` writes.
+    pub(crate) fn run_key(&self, key: &Key, fill: impl FnOnce(&mut [u8])) -> Result<HostTensor> {
+        self.programs.run(key, &self.network, fill)
+    }
+
+    /// Compiles the programs for so many images at a time, so that no later call has to wait for a compiler. Calls with fewer
+    /// images use the next larger one. Networks that take images of any size compile for the size of each.
+    pub fn warm_up(&self, batches: &[usize]) -> Result<()> {
+        let Some([height, width]) = self.image_size() else { return Ok(()) };
+        for &batch in batches.iter().filter(|batch| **batch > 0) {
+            let input = Shape::new(DType::U8, [batch, height, width, self.channels()]);
+            self.programs.prepare(&Key { layer: Layer::Prediction, input }, &self.network)?;
+        }
+        Ok(())
+    }
+
+    /// The memory that predictions need with the programs that were compiled so far. Runs at the same time need `temporary` and
+    /// `batch` each; the CPU engine runs no more at a time than [`octant_runtime::Backend::concurrency`] says.
+    pub fn memory(&self) -> PredictorMemory {
+        let (plans, weights) = (self.programs.memory(), self.programs.weight_bytes());
+        let most = |bytes: fn(&MemoryPlan) -> u64| plans.iter().map(bytes).max().unwrap_or(0);
+        PredictorMemory {
+            weights,
+            temporary: most(|plan| plan.temporary),
+            batch: most(|plan| plan.inputs + plan.outputs).saturating_sub(weights),
+            programs: plans.len(),
+        }
+    }
+}
+
+impl Prediction {
+    fn of(size: [usize; 2], output: Output) -> Prediction {
+        Prediction { path: None, frame: None, size, output }
+    }
+}

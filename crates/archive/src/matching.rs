@@ -21,6 +21,8 @@ pub struct Matching {
     pub other_head: Vec<OtherShape>,
     /// The classifier that the archive lacks, as files of features do.
     pub missing_head: Vec<(String, Shape)>,
+    /// Adapters that the archive lacks: they are new.
+    pub new_adapters: Vec<(String, Shape)>,
 }
 
 /// How well an archive has to fit.
@@ -75,9 +77,17 @@ impl Matching {
         matching
     }
 
+    /// Counts what is missing and that `is_adapter` names as new adapters instead: they start afresh.
+    pub fn with_adapters(mut self, is_adapter: impl Fn(&str) -> bool) -> Matching {
+        let (new, missing) = std::mem::take(&mut self.missing).into_iter().partition(|(name, _)| is_adapter(name));
+        (self.new_adapters, self.missing) = (new, missing);
+        self
+    }
+
     /// True when nothing is missing, unexpected or of another shape.
     pub fn is_exact(&self) -> bool {
-        self.fits_but_for_the_head() && self.other_head.is_empty() && self.missing_head.is_empty()
+        let is_new = self.missing_head.is_empty() && self.new_adapters.is_empty();
+        self.fits_but_for_the_head() && self.other_head.is_empty() && is_new
     }
 
     fn fits_but_for_the_head(&self) -> bool {
@@ -120,6 +130,9 @@ impl fmt::Display for Matching {
         )?;
         let named = |list: &[(String, Shape)]| list.iter().map(|(name, shape)| format!("{name} {shape}")).collect();
         let shapes = |list: &[OtherShape]| list.iter().map(OtherShape::to_string).collect();
+        if let [(first, _), ..] = &self.new_adapters[..] {
+            write!(f, "\n  {} tensors of adapters are new, such as {first}", self.new_adapters.len())?;
+        }
         section(f, "missing in the file", named(&self.missing))?;
         section(f, "unknown to the model", named(&self.unexpected))?;
         section(f, "another shape", shapes(&self.other_shape))?;

@@ -1,11 +1,13 @@
 //! Which device does the work.
 
+mod gpus;
+
 use crate::compiling;
 use anyhow::{Result, bail};
 use octant_cpu::CpuBackend;
 use octant_pjrt::cache::ExecutableCache;
 use octant_pjrt::discover::{self, PluginKind};
-use octant_pjrt::{Client, PjrtBackend, Plugin, environment, surroundings};
+use octant_pjrt::{AttributeValue, Client, PjrtBackend, Plugin, environment, surroundings};
 use octant_recipe::Cores;
 use octant_runtime::{Backend, Mesh};
 use octant_stablehlo::MatmulPrecision;
@@ -50,6 +52,10 @@ pub(crate) fn open_exact(name: &str, threads: Option<usize>) -> Result<Arc<dyn B
 }
 
 fn open_with(name: &str, threads: Option<usize>, precision: MatmulPrecision) -> Result<Arc<dyn Backend>> {
+    let (name, gpus) = match name.split_once(':') {
+        Some((kind @ ("cuda" | "gpu"), wanted)) => (kind, gpus::chosen(wanted)?),
+        _ => (name, Vec::new()),
+    };
     match name {
         "cpu" => cpu(threads),
         "tpu" | "cuda" | "gpu" => {
@@ -61,13 +67,14 @@ fn open_with(name: &str, threads: Option<usize>, precision: MatmulPrecision) -> 
             {
                 bail!("{missing}; use --device cpu");
             }
-            plugin(&found?.path, precision)
+            plugin(&found?.path, precision, &gpus)
         }
         "auto" => automatic(threads, precision),
-        path if path.ends_with(".so") => plugin(Path::new(path), precision),
-        other => {
-            bail!("there is no device \"{other}\"; use --device auto, cpu, cuda, tpu or the path of a PJRT plugin")
-        }
+        path if path.ends_with(".so") => plugin(Path::new(path), precision, &[]),
+        other => bail!(
+            "there is no device \"{other}\"; use --device auto, cpu, cuda, cuda:0, cuda:0,1, cuda:idle, tpu or the path of a \
+             PJRT plugin"
+        ),
     }
 }
 
@@ -96,10 +103,13 @@ fn automatic(threads: Option<usize>, precision: MatmulPrecision) -> Result<Arc<d
     cpu(threads)
 }
 
-/// A plugin's devices, with compiled programs kept on disk.
-fn plugin(path: &Path, precision: MatmulPrecision) -> Result<Arc<dyn Backend>> {
+/// A plugin's devices, with compiled programs kept on disk; of GPUs only those that are named, if any are.
+fn plugin(path: &Path, precision: MatmulPrecision, gpus: &[i64]) -> Result<Arc<dyn Backend>> {
     let plugin = Plugin::load(path)?;
-    let options = environment::client_options(path).map_err(anyhow::Error::msg)?;
+    let mut options = environment::client_options(path).map_err(anyhow::Error::msg)?;
+    if !gpus.is_empty() {
+        options.insert("visible_devices".into(), AttributeValue::Ints(gpus.to_vec()));
+    }
     let client = Client::new(&plugin, &options)?;
     let cache = ExecutableCache::new(discover::cache_folder().join("executables"));
     Ok(Arc::new(PjrtBackend::new(client)?.with_precision(precision).with_cache(cache).with_log(compiling::log())))

@@ -151,6 +151,10 @@ fn failed(error: &anyhow::Error) -> ExitCode {
 
 /// Ultralytics' command as one of ours; `None` when it was only to be printed.
 fn translated(arguments: &yolo::Arguments) -> anyhow::Result<Option<Command>> {
+    if let Some(help) = arguments.help() {
+        print!("{help}");
+        return Ok(None);
+    }
     let translation = arguments.translation()?;
     let quoted = |word: &String| if word.contains([' ', '[', '"']) { format!("'{word}'") } else { word.clone() };
     eprintln!("octant {}", translation.command.iter().map(quoted).collect::<Vec<_>>().join(" "));
@@ -172,7 +176,13 @@ fn parsed() -> Command {
             });
         command.mut_subcommands(with_numbers)
     }
-    let matches = with_numbers(Cli::command()).get_matches();
+    let command = with_numbers(Cli::command());
+    let matches = command.clone().try_get_matches();
+    let matches = matches.unwrap_or_else(|error| hints::near_flags(error, &command, std::env::args()).exit());
+    if let Some(problem) = hints::remote_output(&matches) {
+        eprintln!("octant: {problem}");
+        std::process::exit(1);
+    }
     Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit()).command
 }
 

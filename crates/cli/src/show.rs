@@ -107,14 +107,13 @@ impl Display {
         if self.json {
             return Json::line(json!({
                 "event": "phase", "name": name, "epochs": epochs, "variables": variables, "parameters": parameters,
-                "learning": trainable, "peak_bytes": phase.peak_bytes,
+                "learning": trainable, "frozen": phase.frozen, "peak_bytes": phase.peak_bytes,
             }));
         }
-        let share =
-            if trainable == parameters { "all learn".to_string() } else { format!("{trainable} of them learn") };
         let made = if phase.from_cache { "loaded" } else { "compiled" };
         let (seconds, peak) = (duration(phase.compile_time), bytes(phase.peak_bytes));
-        line(format_args!("{name}: {variables} variables, step {made} in {seconds}, {peak} at the peak, {share}"));
+        let frozen = &phase.frozen;
+        line(format_args!("{name}: {variables} variables, step {made} in {seconds}, {peak} at the peak, {frozen}"));
     }
 
     fn epoch_begins(&mut self, epoch: u64, epochs: u64, steps: u64, done: u64) {

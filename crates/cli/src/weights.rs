@@ -1,6 +1,7 @@
 //! The `weights` command: published weights, and files of tensors from one format to another.
 
 mod adapters;
+mod pack;
 
 use crate::output::{Json, bytes};
 use crate::{Ending, fetching};
@@ -66,6 +67,20 @@ enum Command {
         /// The folder that is written
         to: PathBuf,
     },
+    /// Write a run, its checkpoints and logs into one .tar file with checksums, to copy it to a drive or a bucket
+    Pack {
+        /// The run directory
+        run: PathBuf,
+        /// The archive that is written
+        to: PathBuf,
+    },
+    /// Restore a packed run below a folder, and compare every file with its checksum
+    Unpack {
+        /// What `octant weights pack` wrote
+        archive: PathBuf,
+        /// The folder that the run is put into
+        to: PathBuf,
+    },
     /// List the tensors of a file, and what else it says
     Show {
         /// A safetensors or PyTorch file
@@ -86,6 +101,8 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
         }
         Command::Merge { from, to, adapter } => adapters::merge(&from, adapter.as_deref(), &to, arguments.json)?,
         Command::Split { from, to } => adapters::split(&from, &to, arguments.json)?,
+        Command::Pack { run, to } => pack::pack(&run, &to, arguments.json)?,
+        Command::Unpack { archive, to } => pack::unpack(&archive, &to, arguments.json)?,
         Command::Show { file } => show(&file, arguments.json)?,
     }
     Ok(Ending::Done)

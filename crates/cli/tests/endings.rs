@@ -60,7 +60,8 @@ fn patience_and_plateau_end_what_does_not_improve() {
     let folder = tempfile::tempdir().unwrap();
     let run = folder.path().join("run");
     // Nothing counts as better than the first epoch by a factor of ten, so the rate falls with every further one.
-    let mut command = recipe("regression-efficientnetv2", &run, &["--model", "tf_efficientnetv2-tiny"]);
+    let mut command =
+        recipe("regression-efficientnetv2", &run, &["--model", "tf_efficientnetv2-tiny", "--weights", "none"]);
     command.args([
         "--set",
         "data.kind=discs",
@@ -120,7 +121,8 @@ fn the_best_epoch_can_be_told_by_any_metric() {
 fn the_rates_of_fine_tuning_are_those_that_its_source_logged() {
     let folder = tempfile::tempdir().unwrap();
     let run = folder.path().join("run");
-    let mut command = recipe("cifar100-efficientnetv2", &run, &["--model", "tf_efficientnetv2-tiny"]);
+    let mut command =
+        recipe("cifar100-efficientnetv2", &run, &["--model", "tf_efficientnetv2-tiny", "--weights", "none"]);
     command.args([
         "--set",
         "data.kind=shapes",

@@ -55,6 +55,12 @@ fn digest<D: Digest>(path: &Path) -> io::Result<String> {
     }
 }
 
+/// The SHA-256 of some bytes in hexadecimal digits.
+pub fn sha256(bytes: &[u8]) -> String {
+    use sha2::Digest;
+    hexadecimal(&sha2::Sha256::digest(bytes))
+}
+
 pub(crate) fn hexadecimal(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -48,7 +48,7 @@ mod mirroring;
 mod web;
 
 pub use cache::{DownloadCache, Item};
-pub use checksum::Checksum;
+pub use checksum::{Checksum, sha256};
 pub use credentials::utc_stamp;
 pub use error::FetchError;
 pub use http::Service;

@@ -4,7 +4,7 @@
 //!
 //! A linear layer asks the context whether it has an adapter; models and steps need not know.
 
-use crate::{Fans, Scope, VariableSpec, WeightLayout, init};
+use crate::{Fans, Scope, VariableSpec, WeightLayout, init, is_under};
 use octant_graph::Tensor;
 
 /// Which linear layers have adapters, and how large they are.
@@ -37,10 +37,7 @@ impl Adapters {
             target == Adapters::ALL
                 || layer.strip_suffix(target.as_str()).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
         };
-        let excepted = |path: &String| {
-            layer.strip_prefix(path.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
-        };
-        self.targets.iter().any(ends) && !self.except.iter().any(excepted)
+        self.targets.iter().any(ends) && !self.except.iter().any(|path| is_under(layer, path))
     }
 
     /// What the adapter of the layer at `cx` adds to its result.

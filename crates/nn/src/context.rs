@@ -46,16 +46,22 @@ pub struct Training {
     pub batch_groups: usize,
     /// Batch norms use and keep their running statistics, as in evaluation.
     pub frozen_statistics: bool,
-    /// Batch norms below these paths do so too, whatever the others do.
+    /// Batch norms at or below these paths do so too, whatever the others do.
     pub frozen_scopes: Vec<String>,
+    /// Where only a part of the network trains, its paths: batch norms elsewhere keep their statistics.
+    pub trained_scopes: Option<Vec<String>>,
     /// Blocks keep only their inputs for the backward pass and compute the rest again: less memory, more work.
     pub recompute_blocks: bool,
 }
 
 impl Training {
-    /// Whether the batch norms at that path keep their running statistics.
-    pub(crate) fn keeps_statistics(&self, path: &str) -> bool {
-        self.frozen_statistics || self.frozen_scopes.iter().any(|scope| is_below(path, scope))
+    /// Whether the batch norm at that path keeps its running statistics.
+    pub fn keeps_statistics(&self, path: &str) -> bool {
+        let lies_in = |scopes: &[String]| scopes.iter().any(|scope| is_under(path, scope));
+        // A norm one of whose own parameters trains belongs to what trains.
+        let holds = |scopes: &[String]| scopes.iter().any(|scope| is_under(scope, path));
+        let is_outside = self.trained_scopes.as_deref().is_some_and(|trained| !lies_in(trained) && !holds(trained));
+        self.frozen_statistics || is_outside || lies_in(&self.frozen_scopes)
     }
 
     /// Training with dropout from `key` and synchronized batch norm.
@@ -70,6 +76,7 @@ impl Training {
             batch_groups: 1,
             frozen_statistics: false,
             frozen_scopes: Vec::new(),
+            trained_scopes: None,
             recompute_blocks: false,
         }
     }
@@ -221,7 +228,7 @@ impl Context {
             return self.inner.variables.borrow()[index].current().assert_dims(dims);
         }
         let shape = Shape::new(DType::F32, dims);
-        let companion = self.inner.companions.borrow().iter().any(|scope| is_below(&path, scope));
+        let companion = self.inner.companions.borrow().iter().any(|scope| is_under(&path, scope));
         let spec = VariableSpec { path: path.clone(), shape, kind, init, layout, layer: self.layer(), companion };
         let value = self.inner.trace.input(&path, spec.shape.clone());
         let mut variables = self.inner.variables.borrow_mut();
@@ -270,7 +277,19 @@ impl Context {
     }
 }
 
-/// Whether a path lies inside of a scope.
-fn is_below(path: &str, scope: &str) -> bool {
-    path.strip_prefix(scope).is_some_and(|rest| rest.starts_with('.'))
+/// Whether a path is a scope or lies below it, by whole steps. Everything lies below the empty one.
+pub fn is_under(path: &str, scope: &str) -> bool {
+    let below = |rest: &str| rest.is_empty() || rest.starts_with('.') || scope.is_empty();
+    path.strip_prefix(scope).is_some_and(below)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_lies_below_whole_steps_only() {
+        assert!(is_under("head.fc.weight", "head.fc") && is_under("bn1", "bn1") && is_under("anything", ""));
+        assert!(!is_under("header.weight", "head"));
+    }
 }

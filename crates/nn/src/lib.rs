@@ -38,7 +38,7 @@ mod variable;
 mod weight_layout;
 
 pub use adapter::Adapters;
-pub use context::{Context, Mode, Precision, Training};
+pub use context::{Context, Mode, Precision, Training, is_under};
 pub use init::{Fans, Init};
 pub use objective::Objective;
 pub use optimizer::Optimizer;

@@ -1,6 +1,6 @@
 //! What is minimized, and by moving what.
 
-use crate::{Optimizer, VariableSpec};
+use crate::{Optimizer, VariableSpec, is_under};
 use octant_graph::Tensor;
 
 /// A loss and the parameters that it moves. Steps with several networks, such as a generator and its discriminator, have
@@ -43,7 +43,7 @@ impl Objective {
     pub fn includes(&self, spec: &VariableSpec) -> bool {
         self.scopes.iter().any(|scope| match scope.as_str() {
             "" => !spec.companion,
-            scope => spec.path.strip_prefix(scope).is_some_and(|rest| rest.is_empty() || rest.starts_with('.')),
+            scope => is_under(&spec.path, scope),
         })
     }
 }

@@ -134,6 +134,23 @@ fn frozen_statistics_stay() {
     assert!(y.to_f64s().iter().zip(&expected).all(|(a, b)| (a - b).abs() < 1e-6));
 }
 
+#[test]
+fn a_norm_named_directly_still_updated_its_statistics() {
+    let x = numbers(&[4, 2]);
+    let updated = |training: Training| {
+        let network =
+            |cx: &Scope, x: &Tensor| BatchNorm::new().apply(&cx.at("fc.bn"), &BatchNorm::new().apply(&cx.at("bn1"), x));
+        run(&x, Mode::Train(training), network).1.len()
+    };
+    let scopes = |names: &[&str]| names.iter().map(|name| name.to_string()).collect::<Vec<_>>();
+    let both = updated(train());
+    assert_eq!(updated(Training { frozen_scopes: scopes(&["bn1"]), ..train() }), both / 2);
+    assert_eq!(updated(Training { frozen_scopes: scopes(&["bn"]), ..train() }), both, "whole steps of a path only");
+    assert_eq!(updated(Training { trained_scopes: Some(scopes(&["fc"])), ..train() }), both / 2);
+    assert_eq!(updated(Training { trained_scopes: Some(scopes(&["bn1.weight"])), ..train() }), both / 2);
+    assert_eq!(updated(Training { trained_scopes: Some(vec![]), ..train() }), 0);
+}
+
 /// What a network makes of its inputs, with variables of either sign; then the gradients of all inputs and parameters,
 /// then the followed statistics.
 fn outcome(inputs: &[HostTensor], mode: Mode, network: impl Fn(&Scope, &[Tensor]) -> Vec<Tensor>) -> Vec<HostTensor> {

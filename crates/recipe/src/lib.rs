@@ -32,10 +32,10 @@ pub use directory::{
 pub use error::{RecipeError, Result};
 pub use octant_train::options::nearest;
 pub use of_model::{of_model, of_settings, prediction_settings, resized};
-pub use phases::{DEFAULT_SLOTS, Facts, phases, phases_on, refuse_ignored_sizes, scaling, slots_of};
+pub use phases::{DEFAULT_SLOTS, Facts, images_per_update, phases, phases_on, refuse_ignored_sizes, scaling, slots_of};
 pub use recipe::{
-    AugmentOptions, Auto, BadLabels, BestMode, Cache, Cores, DataSource, DegradeOptions, GanOptions, NormKind,
-    NormalizationMode, Per, PhaseRecipe, Recipe, ScheduleKind, ScheduleRecipe, ValidationPart,
+    AugmentOptions, Auto, BadLabels, BestMode, Cache, Cores, DataSource, DegradeOptions, GainOptions, GanOptions,
+    NormKind, NormalizationMode, Per, PhaseRecipe, Recipe, ScheduleKind, ScheduleRecipe, ValidationPart,
 };
 pub use run::{fix_paths, follow_weights, mesh, plan, weights};
 pub use tables::{BUILT_IN, built_in, check, set, set_text, table, text};

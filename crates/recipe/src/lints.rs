@@ -32,7 +32,7 @@ pub fn check(recipe: &Recipe, data: &Data) -> Result<Vec<String>> {
 fn unscaled(recipe: &Recipe) -> Option<String> {
     let reference = recipe.reference_batch.filter(|_| !recipe.scale_lr)?;
     let phase = recipe.phases.last()?;
-    let batch = recipe.step.batch_size as u64 * phase.options.accumulate;
+    let batch = crate::images_per_update(recipe, phase) as u64;
     // Whoever chose a rate has thought about it.
     let written = table(&recipe.name).and_then(crate::check);
     let rates = |recipe: &Recipe| recipe.phases.iter().map(|phase| phase.schedule.lr).collect::<Vec<_>>();
@@ -50,19 +50,27 @@ fn frozen(recipe: &Recipe, data: &Data) -> Result<Vec<String>> {
     let (specs, _) = octant_zoo::describe(&*network, entry.preprocessing.input)?;
     let head = network.head_paths();
     let mut warnings = Vec::new();
-    for phase in &recipe.phases {
+    let mut is_random = recipe.weights.is_none();
+    for phase in recipe.phases.iter().filter(|phase| phase.epochs > 0) {
         let trainable = &phase.options.train;
-        if *trainable == Trainable::All {
+        if *trainable == Trainable::All && phase.options.freeze.is_empty() {
+            is_random = false;
             continue;
         }
         let written = trainable.write().map(|value| value.to_string()).unwrap_or_default();
         let parameters = specs.iter().filter(|spec| spec.kind == octant_nn::VariableKind::Parameter);
         let (learning, all) = parameters
-            .fold((0, 0), |(learning, all), spec| (learning + usize::from(trainable.includes(spec, &head)), all + 1));
+            .fold((0, 0), |(learning, all), spec| (learning + usize::from(phase.options.trains(spec, &head)), all + 1));
         if learning == 0 {
             warnings.push(format!("phase {} has no trainable parameters; check `train = {written}`", phase.name));
         } else if learning == all && all > 2 {
             warnings.push(format!("in phase {} nothing is frozen although `train = {written}`", phase.name));
+        } else if is_random && learning < all {
+            warnings.push(format!(
+                "phase {} trains a part of {} while the frozen rest has random weights, which teaches little; give `weights`, \
+                 such as `weights = \"pretrained\"`, or leave the phase out",
+                phase.name, recipe.model
+            ));
         }
     }
     Ok(warnings)
@@ -169,8 +177,34 @@ pub fn learning(phase: &Phase, specs: &[octant_nn::VariableSpec]) -> (usize, usi
     let parameters = specs.iter().filter(|spec| spec.kind == octant_nn::VariableKind::Parameter);
     parameters.fold((0, 0), |(learning, all), spec| {
         let count = spec.shape.elements();
-        (learning + if phase.options.train.includes(spec, &head) { count } else { 0 }, all + count)
+        (learning + if phase.options.trains(spec, &head) { count } else { 0 }, all + count)
     })
+}
+
+/// How many parameters learn in a phase, what is frozen, and how many batch norms keep their statistics, as the rest of a
+/// sentence.
+pub fn share(phase: &Phase, specs: &[octant_nn::VariableSpec]) -> String {
+    let (learning, all) = learning(phase, specs);
+    let head = phase.task.head_paths();
+    let options = &phase.options;
+    let rest = match &options.train {
+        Trainable::All => None,
+        Trainable::Head => Some(format!("all but the head ({})", head.join(", "))),
+        Trainable::Adapters => Some("all but the adapters and the head".into()),
+        Trainable::Under(scopes) => Some(format!("all but {}", scopes.join(", "))),
+    };
+    let frozen: Vec<String> = rest.into_iter().chain(options.freeze.iter().cloned()).collect();
+    let mut text = if learning == all { "all learn".to_string() } else { format!("{learning} of them learn") };
+    if learning < all {
+        text += &format!("; frozen: {}", frozen.join(", "));
+    }
+    let norms = options.norms(specs, &head);
+    match norms.iter().filter(|(_, keeps)| *keeps).count() {
+        0 if learning < all && !norms.is_empty() => text += "; all batch norms update their statistics",
+        0 => {}
+        kept => text += &format!("; {kept} of {} batch norms keep their statistics", norms.len()),
+    }
+    text
 }
 
 #[cfg(test)]

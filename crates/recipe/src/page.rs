@@ -2,8 +2,8 @@
 
 use crate::transform::NamedTransform;
 use crate::{
-    AugmentOptions, DataSource, DegradeOptions, GanOptions, PhaseRecipe, Recipe, SOURCES, ScheduleRecipe, TASKS,
-    Transforms, steps,
+    AugmentOptions, DataSource, DegradeOptions, GainOptions, GanOptions, PhaseRecipe, Recipe, SOURCES, ScheduleRecipe,
+    TASKS, Transforms, steps,
 };
 use octant_data::TransformStep;
 use octant_train::options::{OptionSpec, OptionTable};
@@ -33,6 +33,7 @@ fn table(name: &str) -> Result<String, String> {
         "mix" => keys(MixOptions::specs()),
         "warmup" => keys(WarmupOptions::specs()),
         "augment" => keys(AugmentOptions::specs()),
+        "gains" => keys(GainOptions::specs()),
         "gan" => keys(GanOptions::specs()),
         "degrade" => keys(DegradeOptions::specs()),
         "schedule" => keys(ScheduleRecipe::specs()),

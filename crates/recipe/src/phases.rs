@@ -3,11 +3,12 @@
 use crate::error::refuse;
 use crate::rate::{Length, rate};
 use crate::task::build_task;
-use crate::{AugmentOptions, Data, Per, PhaseRecipe, Recipe, Result, ScheduleKind, image, transform};
+use crate::{AugmentOptions, Data, Per, PhaseRecipe, Recipe, Result, ScheduleKind, image, model, transform};
 use octant_data::detection::{self, AugmentSettings, BoxAugment, RecentImages};
 use octant_data::{Dataset, Pipeline, Unpaired};
 use octant_nn::schedule::LinearScaling;
-use octant_train::{Phase, PhaseOptions, Trainable, WarmupOptions};
+use octant_runtime::Mesh;
+use octant_train::{Phase, PhaseOptions, Task, Trainable, WarmupOptions};
 use std::sync::Arc;
 
 /// What phases must know of the data.
@@ -16,19 +17,20 @@ pub struct Facts<'a> {
     pub samples: usize,
     /// How large a head the data asks for.
     pub outputs: usize,
-    /// The size of images after a transform.
+    /// The size of training images after a transform.
     pub image: &'a dyn Fn(&Pipeline) -> Result<[usize; 3]>,
+    /// The size of validation images after a transform.
+    pub evaluated: &'a dyn Fn(&Pipeline) -> Result<[usize; 3]>,
     /// The samples themselves, where they are here: some transforms draw partners from them.
     pub train: Option<Arc<dyn Dataset>>,
 }
 
 /// All phases of a recipe that last at least one epoch.
 pub fn phases(recipe: &Recipe, data: &Data) -> Result<Vec<Phase>> {
-    let image = |transform: &Pipeline| image(&*data.train, transform);
-    phases_on(
-        recipe,
-        &Facts { samples: data.train.len(), outputs: data.outputs, image: &image, train: Some(data.train.clone()) },
-    )
+    let trained = |transform: &Pipeline| image(&*data.train, transform);
+    let evaluated = |transform: &Pipeline| image(&*data.valid, transform);
+    let (samples, outputs, train) = (data.train.len(), data.outputs, Some(data.train.clone()));
+    phases_on(recipe, &Facts { samples, outputs, image: &trained, evaluated: &evaluated, train })
 }
 
 /// The same for data that need not be here.
@@ -61,8 +63,18 @@ pub fn scaling(recipe: &Recipe, phase: &PhaseRecipe) -> Result<Option<LinearScal
         (true, Some(reference)) => reference,
         (true, None) => refuse!("`scale_lr` needs `reference_batch`: the batch size that the rates are meant for"),
     };
-    let scaling = LinearScaling::new(reference, recipe.step.batch_size * phase.options.accumulate as usize);
+    let scaling = LinearScaling::new(reference, images_per_update(recipe, phase));
     Ok((scaling.factor != 1.0).then_some(scaling))
+}
+
+/// How many images one update of a phase sees: its batches are accumulated as `accumulate` or `update_images` says.
+pub fn images_per_update(recipe: &Recipe, phase: &PhaseRecipe) -> usize {
+    let batch = recipe.step.batch_size;
+    let batches = match phase.options.update_images {
+        Some(images) => ((images as f64 / batch as f64).round_ties_even() as usize).max(1),
+        None => phase.options.accumulate as usize,
+    };
+    batch * batches
 }
 
 fn one_phase(recipe: &Recipe, data: &Facts, phase: &PhaseRecipe, length: Length) -> Result<Phase> {
@@ -74,17 +86,19 @@ fn one_phase(recipe: &Recipe, data: &Facts, phase: &PhaseRecipe, length: Length)
     let options = phase_options(recipe, phase, scaling, steps);
     // A schedule that warms up does so as long as momentum and biases do.
     let mut schedule = phase.schedule.clone();
-    if let (None, Some(warmup)) = (schedule.warmup, &options.warmup)
+    let warmup = phase.options.warmup.clone().and_then(|warmup| settled_warmup(warmup, steps));
+    if let (None, Some(warmup)) = (schedule.warmup, warmup)
         && matches!(schedule.kind, ScheduleKind::Linear | ScheduleKind::TimmCosine)
     {
         let per_step = schedule.per == Some(Per::Step);
         schedule.warmup = warmup.steps.map(|length| if per_step { length } else { length.div_ceil(steps) });
     }
     let slots = box_slots(recipe, data, phase);
-    Ok(Phase {
+    let built = Phase {
         name: phase.name.clone(),
         epochs: phase.epochs,
         task: build_task(recipe, data.outputs, image, phase, slots.clone())?,
+        evaluation: evaluation(recipe, data, image, phase.warm_up)?,
         options,
         rate: rate(&schedule, length, scaling, recipe)?,
         transform: match (&data.train, recipe.task.as_str()) {
@@ -92,7 +106,43 @@ fn one_phase(recipe: &Recipe, data: &Facts, phase: &PhaseRecipe, length: Length)
             (Some(train), "cyclegan") => Arc::new(Unpaired { dataset: train.clone(), pipeline: transform }),
             _ => Arc::new(transform),
         },
-    })
+    };
+    refuse_unmatched(recipe, data.outputs, &built)?;
+    Ok(built)
+}
+
+/// The task on validation images, where they have another size than training images and the network takes both.
+fn evaluation(recipe: &Recipe, data: &Facts, trained: [usize; 3], warm_up: bool) -> Result<Option<Arc<dyn Task>>> {
+    let (network, entry) = model(recipe, data.outputs)?;
+    let image = (data.evaluated)(&crate::transform(recipe, &recipe.eval_transform, false, entry)?)?;
+    if image == trained {
+        return Ok(None);
+    }
+    let shapes = |image| -> Result<Vec<_>> {
+        let (specs, _) = octant_zoo::describe(&*network, image)?;
+        Ok(specs.into_iter().map(|spec| (spec.path, spec.shape)).collect())
+    };
+    // A network with a linear layer over all pixels has one size; the run refuses the other one.
+    match shapes(image).is_ok_and(|evaluated| shapes(trained).is_ok_and(|trained| trained == evaluated)) {
+        true => crate::task(recipe, data.outputs, image, warm_up).map(Some),
+        false => Ok(None),
+    }
+}
+
+/// Refuses names of parameters that the network does not have.
+fn refuse_unmatched(recipe: &Recipe, outputs: usize, phase: &Phase) -> Result<()> {
+    let names_nothing = phase.options.unmatched(&[]).is_none();
+    if names_nothing {
+        return Ok(());
+    }
+    let (network, entry) = model(recipe, outputs)?;
+    let (specs, _) = octant_zoo::describe(&*network, entry.preprocessing.input)?;
+    if phase.options.unmatched(&specs).is_none() {
+        return Ok(());
+    }
+    // Companions, such as discriminators, are declared by the whole step alone.
+    let step = octant_train::step::training(&phase.step(&recipe.step, &Mesh::single()))?;
+    phase.options.unmatched(&step.variables).map_or(Ok(()), |error| Err(error.into()))
 }
 
 /// The options of a phase with everything settled that depends on the batch size and the number of steps.
@@ -103,17 +153,23 @@ fn phase_options(
     steps_per_epoch: u64,
 ) -> PhaseOptions {
     let mut options = phase.options.clone();
-    options.weight_decay *= scaling.map_or(1.0, |scaling| scaling.factor);
+    // Where updates have a number of images, the decay follows from it below.
+    let scaled = scaling.filter(|_| options.update_images.is_none());
+    options.weight_decay *= scaled.map_or(1.0, |scaling| scaling.factor);
     // Beside adapters, the weights of the network stay as they are.
     if recipe.step.adapters.is_some() && options.train == Trainable::All {
         options.train = Trainable::Adapters;
     }
     if let Some(images) = options.update_images {
-        let batch = recipe.step.batch_size;
-        options.accumulate = ((images as f64 / batch as f64).round_ties_even() as u64).max(1);
-        options.weight_decay *= (batch as u64 * options.accumulate) as f64 / images as f64;
+        let seen = images_per_update(recipe, phase);
+        options.accumulate = (seen / recipe.step.batch_size) as u64;
+        options.weight_decay *= seen as f64 / images as f64;
     }
     options.warmup = options.warmup.and_then(|warmup| settled_warmup(warmup, steps_per_epoch));
+    // The rate of a larger batch rises for longer, and biases and momentum with it.
+    if let (Some(warmup), Some(scaling)) = (&mut options.warmup, scaling) {
+        warmup.steps = warmup.steps.map(|steps| scaling.warmup(steps));
+    }
     options
 }
 
@@ -179,8 +235,17 @@ pub fn refuse_ignored_sizes(recipe: &Recipe) -> Result<()> {
         let mut other = recipe.clone();
         let Some(size) = size(&mut other) else { continue };
         *size += 1;
-        if pipelines(&other)? == now {
+        let then = pipelines(&other)?;
+        if then == now {
             refuse!("`{key}` changes nothing: no transform of this recipe resizes or crops by it; name one that does");
+        }
+        let differs = now.iter().zip(&then).position(|(now, then)| now == then && crate::transform::is_sized(now));
+        if let Some(number) = differs.filter(|_| key == "image_size") {
+            let whose = match recipe.phases.get(number) {
+                Some(phase) => format!("the transform of phase {}", phase.name),
+                None => "`eval_transform`".into(),
+            };
+            refuse!("`{key}` does not reach {whose}, whose steps have sizes of their own; leave their `size` out");
         }
     }
     Ok(())

@@ -14,7 +14,7 @@ use octant_data::detection::AugmentSettings;
 use octant_train::options::OptionTable;
 use octant_train::run::RunOptions;
 use octant_train::step::StepOptions;
-use octant_train::{PhaseOptions, options};
+use octant_train::{Detect, PhaseOptions, options};
 use std::path::PathBuf;
 
 options! {
@@ -35,12 +35,12 @@ options! {
         model: String, flag();
         /// The size of the head.
         classes: Option<usize>, within(1..), unset("what the data says"), flag();
-        /// Weights to start from: a file, an address, `pretrained`, or a name that `octant weights get` knows. A head for
-        /// other classes stays as initialized.
+        /// Weights to start from: a file, an address, `pretrained`, a name that `octant weights get` knows, or `none` for random
+        /// ones. A head for other classes stays as initialized.
         weights: Option<PathBuf>, unset("random"), alias("weight-path"), value("FILE");
         /// Accept weights of which only a part fits the network; the rest stays as initialized.
         partial_weights: bool = false, flag();
-        /// The device: auto, cpu, cuda, tpu or the path of a PJRT plugin.
+        /// The device: auto, cpu, cuda (or some of its GPUs: cuda:0, cuda:0,1, cuda:idle), tpu, or the path of a PJRT plugin.
         device: String = "auto".into(), flag();
         /// Devices that share every batch, or `all`; batches of any size are split over them.
         cores: Cores = Cores::Count(1), within(1..), alias("num-cores"), value("N|all");
@@ -80,6 +80,8 @@ options! {
         scale_lr: bool = false, flag();
         /// Detection: the most objects that an image may have; the largest stay.
         max_boxes: usize = 1024, within(1..=1024);
+        /// Detection: what the parts of the loss count.
+        gains: Option<GainOptions>, unset("YOLO's usual values");
         /// Detection: augmentation of training images.
         augment: Option<AugmentOptions>, unset("YOLO's usual values");
         /// Image to image: the discriminators and the weights of losses.
@@ -193,6 +195,18 @@ options! {
 }
 
 options! {
+    /// What the parts of a detector's loss count; YOLOX has fixed ones.
+    pub struct GainOptions {
+        /// The loss of boxes.
+        boxes: f64 = Detect::GAINS[0], within(0.0..);
+        /// The loss of classes.
+        classes: f64 = Detect::GAINS[1], within(0.0..);
+        /// The loss of the distributions of distances.
+        distances: f64 = Detect::GAINS[2], within(0.0..);
+    }
+}
+
+options! {
     /// Discriminators, and the weights of a generator's losses.
     pub struct GanOptions {
         /// Strided convolutions of a discriminator: 3 judge patches of 70 × 70 pixels, 0 judges single pixels.
@@ -212,6 +226,10 @@ options! {
         identity: f64 = 0.5, within(0.0..);
         /// The size of the pool of generated images that discriminators are trained on (cyclegan).
         pool: usize = 50;
+        /// Updates of the generator per step, each on images that it makes anew.
+        generator_updates: u64 = 1, within(1..=16);
+        /// Updates of the discriminator per step, as a critic needs several for one of its generator.
+        discriminator_updates: u64 = 1, within(1..=16);
     }
 }
 

@@ -111,6 +111,7 @@ pub fn built_in() -> impl Iterator<Item = Recipe> {
 pub fn check(table: Table) -> Result<Recipe> {
     let mut recipe = Recipe::from_table(table)?;
     recipe.step = recipe.step.with_largest_batch();
+    recipe.weights = recipe.weights.filter(|weights| weights.as_os_str() != "none");
     if recipe.phases.is_empty() {
         refuse!("the recipe has no [[phases]]");
     }
@@ -156,7 +157,7 @@ mod tests {
             "normalize=3",
             "eval_transform=7",
             "eval_transform=[{ op = \"resize\", size = 7 }]",
-            "eval_transform=[{ op = \"resize\" }]",
+            "eval_transform=[{ op = \"resize-short\" }]",
             "eval_transform=[{ op = \"resiz\", size = [1, 2] }]",
             "eval_transform=[{ size = [1, 2] }]",
             "eval_transform=[{ op = \"flip-horizontally\", q = 1 }]",

@@ -1,14 +1,15 @@
 //! The tasks that recipes name, with their networks.
 
 use crate::error::refuse;
-use crate::{BestMode, GanOptions, NormKind, NormalizationMode, PhaseRecipe, Recipe, Result};
+use crate::{BestMode, GainOptions, GanOptions, NormKind, NormalizationMode, PhaseRecipe, Recipe, Result};
+use octant_nn::Adapters;
 use octant_train::options::{OptionError, defaults, nearest, one_of};
 use octant_train::{
-    Adversary, Classify, CycleGan, Detect, ImageFormat, ImageLoss, ImagePool, MaskLoss, Normalize, Pix2Pix, Regress,
-    Restore, Segment, Task, ValueLoss, normalize_of,
+    Adversary, Classify, CycleGan, Detect, GanUpdates, ImageFormat, ImageLoss, ImagePool, MaskLoss, Normalize, Pix2Pix,
+    Regress, Restore, Segment, Task, ValueLoss, normalize_of,
 };
 use octant_zoo::families::gan::{Discriminator, GanNorm};
-use octant_zoo::{Adapted, Model, ModelEntry, ModelTask};
+use octant_zoo::{Adapted, BoxCode, Model, ModelEntry, ModelTask};
 use std::sync::Arc;
 
 /// A task of recipes.
@@ -58,6 +59,11 @@ impl Parts<'_> {
         self.recipe.gan.clone().unwrap_or_else(defaults)
     }
 
+    fn updates(&self) -> GanUpdates {
+        let GanOptions { generator_updates, discriminator_updates, .. } = self.gan();
+        GanUpdates { generator: generator_updates, discriminator: discriminator_updates }
+    }
+
     fn discriminator(&self, usual: GanNorm) -> Discriminator {
         let GanOptions { layers, width, norm, .. } = self.gan();
         let norm = norm.map_or(usual, |norm| match norm {
@@ -100,11 +106,14 @@ pub const TASKS: [TaskEntry; 8] = [
         about: "boxes with classes",
         best: "val_mAP50-95",
         losses: &[],
-        keys: &["classes", "augment"],
+        keys: &["classes", "augment", "gains"],
         network: ModelTask::Detect,
         build: |Parts { recipe, model, image, normalize, slots, epochs, .. }| {
             let sides = recipe.augment.as_ref().map(|augment| augment.sides(image[0])).unwrap_or_default();
-            let detect = Detect::new(model, image, normalize, slots.first().copied().unwrap_or(1), epochs);
+            let mut detect = Detect::new(model, image, normalize, slots.first().copied().unwrap_or(1), epochs);
+            if let Some(GainOptions { boxes, classes, distances }) = recipe.gains {
+                detect.gains = [boxes, classes, distances];
+            }
             Arc::new(detect.with_forms(&sides, &slots))
         },
     },
@@ -130,8 +139,16 @@ pub const TASKS: [TaskEntry; 8] = [
             let adversary = Adversary::ALL[parts.loss];
             let usual = if adversary == Adversary::Wasserstein { GanNorm::Instance } else { GanNorm::Batch };
             let GanOptions { l1, image_statistics, .. } = parts.gan();
-            let (discriminator, format) = (parts.discriminator(usual), parts.format());
-            Arc::new(Pix2Pix { generator: parts.model, discriminator, format, adversary, l1, image_statistics })
+            let (discriminator, format, updates) = (parts.discriminator(usual), parts.format(), parts.updates());
+            Arc::new(Pix2Pix {
+                generator: parts.model,
+                discriminator,
+                format,
+                adversary,
+                l1,
+                image_statistics,
+                updates,
+            })
         },
     },
     TaskEntry {
@@ -144,8 +161,9 @@ pub const TASKS: [TaskEntry; 8] = [
         build: |parts| {
             let GanOptions { cycle, identity, pool, .. } = parts.gan();
             let (discriminator, format) = (parts.discriminator(GanNorm::Instance), parts.format());
-            let (adversary, pool) = (CYCLE_LOSSES[parts.loss], ImagePool { size: pool });
-            Arc::new(CycleGan { generator: parts.model, discriminator, format, adversary, cycle, identity, pool })
+            let (adversary, pool, updates) = (CYCLE_LOSSES[parts.loss], ImagePool { size: pool }, parts.updates());
+            let generator = parts.model;
+            Arc::new(CycleGan { generator, discriminator, format, adversary, cycle, identity, pool, updates })
         },
     },
     TaskEntry {
@@ -198,6 +216,7 @@ impl TaskEntry {
             ("mix", phase(|phase| phase.options.mix.is_some())),
             ("warm_up", phase(|phase| phase.warm_up)),
             ("augment", recipe.augment.is_some()),
+            ("gains", recipe.gains.is_some()),
             ("gan", recipe.gan.is_some()),
             ("degrade", recipe.degrade.is_some()),
         ];
@@ -227,13 +246,34 @@ pub fn model(recipe: &Recipe, outputs: usize) -> Result<(Box<dyn Model>, &'stati
         model.set_drop(recipe.dropout.unwrap_or(0.0), recipe.stochastic_depth.unwrap_or(0.0));
     }
     let Some(options) = &recipe.step.adapters else { return Ok((model, entry)) };
-    let adapted = Adapted::new(model, options.adapters());
-    let (specs, _) = octant_zoo::describe(&adapted, entry.preprocessing.input)?;
-    if !specs.iter().any(|spec| spec.is_adapter()) {
-        let targets = options.targets.join(", ");
-        refuse!("`adapters.targets` names no linear layer of {}: nothing ends in {targets}", entry.name);
+    refuse_unmatched_targets(entry, &options.adapters())?;
+    Ok((Box::new(Adapted::new(model, options.adapters())), entry))
+}
+
+/// Refuses adapters for layers that the network does not have.
+fn refuse_unmatched_targets(entry: &ModelEntry, adapters: &Adapters) -> Result<()> {
+    let every = Adapted::new(
+        (entry.build)(entry.classes),
+        Adapters { targets: vec![Adapters::ALL.into()], ..adapters.clone() },
+    );
+    let (specs, _) = octant_zoo::describe(&every, entry.preprocessing.input)?;
+    let linear: Vec<&str> = specs.iter().filter_map(|spec| spec.path.strip_suffix(Adapters::FACTORS[0])).collect();
+    if linear.is_empty() {
+        refuse!("{} has no linear layers but its head, so `adapters` have nothing to adapt; remove them", entry.name);
     }
-    Ok((Box::new(adapted), entry))
+    let is_unknown = |target: &&String| {
+        let alone = Adapters { targets: vec![target.to_string()], ..adapters.clone() };
+        !linear.iter().any(|layer| alone.includes(layer))
+    };
+    let Some(target) = adapters.targets.iter().find(is_unknown) else { return Ok(()) };
+    let mut names: Vec<&str> = linear.iter().map(|layer| layer.rsplit('.').next().unwrap_or(layer)).collect();
+    names.sort_unstable();
+    names.dedup();
+    let hint = match nearest(target, names.iter().copied()) {
+        Some(near) => format!("did you mean \"{near}\"?"),
+        None => format!("there are {}, or \"{}\" for every one", names.join(", "), Adapters::ALL),
+    };
+    refuse!("`adapters.targets` names no linear layer of {}: \"{target}\"; {hint}", entry.name)
 }
 
 /// What a task must know of the phase that it is built for.
@@ -278,6 +318,9 @@ fn built(recipe: &Recipe, outputs: usize, image: [usize; 3], phase: PhaseFacts) 
         refuse!("{} is no model to {}; `octant models` lists what each one is for", entry.name, task.name);
     }
     check_images(recipe, entry, &*model, image)?;
+    if recipe.gains.is_some() && model.detector().is_some_and(|head| head.code == BoxCode::CenterSize) {
+        refuse!("`gains` are fixed in {}; remove them", entry.name);
+    }
     let normalize = match recipe.normalize {
         NormalizationMode::Model => normalize_of(&entry.preprocessing),
         NormalizationMode::None => None,
@@ -289,14 +332,19 @@ fn built(recipe: &Recipe, outputs: usize, image: [usize; 3], phase: PhaseFacts) 
 /// Refuses images that the network cannot take.
 fn check_images(recipe: &Recipe, entry: &ModelEntry, model: &dyn Model, image: [usize; 3]) -> Result<()> {
     let [height, width, channels] = image;
-    if let Some(stride) = model.detector().and_then(|head| head.strides.last().copied()) {
-        let fits = |side: usize| side != 0 && side.is_multiple_of(stride);
-        if !fits(height) || !fits(width) {
-            let side = height.max(width);
-            let near = side.div_ceil(stride).max(1) * stride;
-            refuse!("`image_size` must be a multiple of {stride} to detect, not {side}; {near} would do");
-        }
+    let multiple = model.multiple();
+    let fits = |side: usize| side != 0 && side.is_multiple_of(multiple);
+    if let Some(side) = [height, width].into_iter().find(|&side| !fits(side)) {
+        let above = side.div_ceil(multiple).max(1) * multiple;
+        let below = Some(above - multiple).filter(|&below| below > 0);
+        let below = below.map(|below| format!("`image_size = {below}` or ")).unwrap_or_default();
+        refuse!(
+            "{} takes images whose sides are multiples of {multiple}, not {height}×{width}; {below}`image_size = {above}` \
+             would do",
+            entry.name
+        );
     }
+    refuse_too_small(entry, model, image)?;
     if entry.task != ModelTask::Translate {
         return Ok(());
     }
@@ -310,6 +358,22 @@ fn check_images(recipe: &Recipe, entry: &ModelEntry, model: &dyn Model, image: [
         refuse!("{} enlarges images by {factor}; set `degrade.shrink` to it (it is {shrinks})", entry.name);
     }
     Ok(())
+}
+
+/// Refuses images of which nothing is left after the network's strides: it would train on empty feature maps.
+fn refuse_too_small(entry: &ModelEntry, model: &dyn Model, [height, width, channels]: [usize; 3]) -> Result<()> {
+    const NEVER_TOO_SMALL: usize = 128;
+    if height.min(width) >= NEVER_TOO_SMALL {
+        return Ok(());
+    }
+    let fits = |[height, width]: [usize; 2]| octant_zoo::leaves_pixels(model, [height, width, channels]);
+    if fits([height, width]) {
+        return Ok(());
+    }
+    let (multiple, side) = (model.multiple(), height.max(width));
+    let larger = (side.div_ceil(multiple)..).map(|count| count * multiple).find(|&side| fits([side; 2]));
+    let larger = larger.unwrap_or(NEVER_TOO_SMALL);
+    refuse!("images of {height}×{width} are too small for {}; `image_size = {larger}` would do", entry.name)
 }
 
 /// The metric that decides which epoch was best.
@@ -356,8 +420,32 @@ mod tests {
     #[test]
     fn sizes_that_cells_do_not_divide_were_refused_by_a_concatenation() {
         let recipe = check(table("detect").unwrap()).unwrap();
-        assert_eq!(sentence(&recipe, 100), "`image_size` must be a multiple of 32 to detect, not 100; 128 would do");
+        let refused = "yolo11n takes images whose sides are multiples of 32, not 100×100; `image_size = 96` or `image_size = 128` \
+                       would do";
+        assert_eq!(sentence(&recipe, 100), refused);
         assert_eq!(sentence(&recipe, 96), "");
+    }
+
+    /// Every network with patches, windows or scales that it joins again, and what it says of a size that they do not divide.
+    #[test]
+    fn sizes_that_patches_do_not_divide_were_trained_on_nothing() {
+        for (recipe, model, side, sentence_wanted) in [
+            ("classify", "vit_tiny_patch16_224", 7, "multiples of 16, not 7×7; `image_size = 16` would do"),
+            ("classify", "vit_small_patch16_224", 40, "`image_size = 32` or `image_size = 48` would do"),
+            ("classify", "vit_small_patch14_dinov2", 224 + 1, "`image_size = 224` or `image_size = 238` would do"),
+            ("classify", "swin_t", 30, "`image_size = 28` or `image_size = 32` would do"),
+            ("classify", "convnext_tiny", 20, "images of 20×20 are too small for convnext_tiny; `image_size = 32`"),
+            ("segment", "unet", 100, "`image_size = 96` or `image_size = 112` would do"),
+            ("segment", "mshnet", 100, "`image_size = 96` or `image_size = 112` would do"),
+            ("pix2pix", "unet_256", 200, "`image_size = 256` would do"),
+        ] {
+            let mut table = table(recipe).unwrap();
+            set_text(&mut table, &format!("model=\"{model}\"")).unwrap();
+            let recipe = check(table).unwrap();
+            let built = task(&recipe, 3, [side, side, 3], false);
+            let refused = built.err().map(|error| error.to_string()).unwrap_or_default();
+            assert!(refused.contains(sentence_wanted), "{model}: {refused:?}");
+        }
     }
 
     #[test]

@@ -71,7 +71,13 @@ impl OptionValue for Transforms {
     fn write(&self) -> Option<Value> {
         match self {
             Transforms::Named(name) => name.write(),
-            Transforms::Steps(pipeline) => Value::try_from(&pipeline.steps).ok().map(shortest),
+            Transforms::Steps(pipeline) => {
+                let mut steps = Value::try_from(&pipeline.steps).ok().map(shortest)?;
+                steps.as_array_mut()?.iter_mut().filter_map(Value::as_table_mut).for_each(|step| {
+                    step.retain(|key, value| key != "size" || *value != image_size());
+                });
+                Some(steps)
+            }
         }
     }
 }
@@ -90,14 +96,32 @@ pub(crate) fn shortest(value: Value) -> Value {
     }
 }
 
+/// Steps whose `size` is the recipe's `image_size` where it is left out.
+const SIZED: [&str; 5] = ["resize", "resize-with-pad", "center-crop", "random-crop", "random-resized-crop"];
+
+/// The `size` that stands for the recipe's `image_size` until a pipeline is made.
+fn image_size() -> Value {
+    Value::Array(vec![Value::Integer(0); 2])
+}
+
 /// One step of a pipeline.
 fn step(value: &Value, key_path: &str) -> Result<TransformStep, OptionError> {
-    let step: TransformStep = value
-        .clone()
+    let mut table = value.clone();
+    let mut is_omitted = false;
+    if let Some(step) = table.as_table_mut()
+        && step.get("op").and_then(Value::as_str).is_some_and(|op| SIZED.contains(&op))
+    {
+        is_omitted = !step.contains_key("size");
+        step.entry("size").or_insert_with(image_size);
+    }
+    let step: TransformStep = table
         .try_into()
         .map_err(|error: toml::de::Error| OptionError::value(key_path, explained(error.message(), value)))?;
     let op = value.get("op").and_then(Value::as_str).unwrap_or("step");
-    step.check().map_err(|problem| OptionError::value(key_path, format!("is a {op}, whose {problem}")))?;
+    let mut checked = step.clone();
+    // The size that stands for `image_size` is none that a step could have.
+    size_of(&mut checked).filter(|_| is_omitted).into_iter().for_each(|size| *size = (1, 1));
+    checked.check().map_err(|problem| OptionError::value(key_path, format!("is a {op}, whose {problem}")))?;
     Ok(step)
 }
 
@@ -146,6 +170,23 @@ fn in_words(message: &str) -> String {
     words.iter().fold(message.trim().to_string(), |text, (from, to)| text.replace(from, to))
 }
 
+/// The size that a step makes images, where it names one.
+fn size_of(step: &mut TransformStep) -> Option<&mut (usize, usize)> {
+    match step {
+        TransformStep::Resize { size, .. }
+        | TransformStep::ResizeWithPad { size, .. }
+        | TransformStep::CenterCrop { size }
+        | TransformStep::RandomCrop { size, .. }
+        | TransformStep::RandomResizedCrop { size, .. } => Some(size),
+        _ => None,
+    }
+}
+
+/// Whether a pipeline decides the size of images.
+pub(crate) fn is_sized(pipeline: &Pipeline) -> bool {
+    pipeline.steps.iter().cloned().any(|mut step| size_of(&mut step).is_some())
+}
+
 /// The steps that a recipe's choice stands for, for images to learn from or to be judged on.
 pub fn transform(recipe: &Recipe, choice: &Transforms, training: bool, entry: &ModelEntry) -> Result<Pipeline> {
     let pipeline = named_or_given(recipe, choice, training, entry)?;
@@ -180,7 +221,13 @@ fn named_or_given(recipe: &Recipe, choice: &Transforms, training: bool, entry: &
     };
     let crop = entry.preprocessing.crop as f32;
     let name = match choice {
-        Transforms::Steps(pipeline) => return Ok(pipeline.clone()),
+        Transforms::Steps(pipeline) => {
+            let mut pipeline = pipeline.clone();
+            pipeline.steps.iter_mut().filter_map(size_of).filter(|size| **size == (0, 0)).for_each(|size| {
+                *size = (side, side);
+            });
+            return Ok(pipeline);
+        }
         Transforms::Named(name) => name,
     };
     Ok(match (name, training) {

@@ -1,4 +1,4 @@
-//! The batch size `auto`: as many images per step as fit.
+//! The batch sizes `auto` and `70%`: as many images per step as fit into a share of the free memory.
 
 use crate::search::{Search, Size};
 use crate::{Result, RunError, Stop};
@@ -6,14 +6,29 @@ use octant_recipe::{Data, Recipe, mesh};
 use octant_runtime::{Backend, CompileOptions, RuntimeError};
 use octant_train::step;
 
-/// The share of free memory that steps may take: other programs and the loader's buffers want some too.
-const SHARE: f64 = 0.6;
 /// Compilations beyond the first.
 const TRIES: usize = 3;
 
-/// Sets the batch size of a recipe to the largest whose training and evaluation steps fit, and says so in a sentence. A
+/// The share of the free memory that `auto` uses: other programs and the loader's buffers need some too.
+const USUAL_SHARE: f64 = 0.6;
+
+/// The share of the free memory that a batch size in words stands for: `auto`, or `70%`.
+pub(crate) fn memory_share(text: &str) -> Result<f64> {
+    if text == "auto" {
+        return Ok(USUAL_SHARE);
+    }
+    let percent = text.strip_suffix('%').and_then(|number| number.trim().parse::<f64>().ok());
+    match percent.map(|percent| percent / 100.0).filter(|share| *share > 0.0 && *share < 1.0) {
+        Some(share) => Ok(share),
+        None => refused(format!(
+            "`batch_size = \"{text}\"`: give a number, \"auto\", or a share of the free memory such as \"70%\""
+        )),
+    }
+}
+
+/// Sets the batch size of a recipe to the largest whose training and evaluation steps fit into this share, and says so in a sentence. A
 /// processor gains nothing from larger batches than the recipe's, so there it is only reduced.
-pub(crate) fn fit(recipe: &mut Recipe, data: &Data, backend: &dyn Backend, stop: &Stop) -> Result<String> {
+pub(crate) fn fit(recipe: &mut Recipe, data: &Data, backend: &dyn Backend, share: f64, stop: &Stop) -> Result<String> {
     let devices = mesh(recipe.cores, backend)?.devices();
     let uses = backend.memory().unwrap_or_default();
     let free = uses.iter().take(devices).filter_map(|device| Some(device.limit?.saturating_sub(device.used))).min();
@@ -21,7 +36,7 @@ pub(crate) fn fit(recipe: &mut Recipe, data: &Data, backend: &dyn Backend, stop:
         let name = backend.name();
         return refused(format!("{name} does not tell how much memory it has; give `batch_size` as a number"));
     };
-    let limit = (free as f64 * SHARE) as u64;
+    let limit = (free as f64 * share) as u64;
     let usual = recipe.step.batch_size;
     let is_processor = backend.name() == "cpu";
     let most = if is_processor { usual } else { data.train.len() }.max(1);
@@ -36,10 +51,10 @@ pub(crate) fn fit(recipe: &mut Recipe, data: &Data, backend: &dyn Backend, stop:
     }
     let chosen = search.largest();
     let needed = search.measured.iter().find(|(batch, _)| *batch == chosen).and_then(|(_, size)| size.bytes);
-    let share = SHARE * 100.0;
+    let percent = (share * 100.0).round();
     let Some(needed) = needed.filter(|_| chosen > 0) else {
         return refused(format!(
-            "not even a batch of {devices} fits into {}, {share} % of the memory that is free; choose a smaller image size \
+            "not even a batch of {devices} fits into {}, {percent} % of the memory that is free; choose a smaller image size \
              or network",
             size(limit)
         ));
@@ -52,7 +67,7 @@ pub(crate) fn fit(recipe: &mut Recipe, data: &Data, backend: &dyn Backend, stop:
         (false, false) => "the largest that fits",
     };
     Ok(format!(
-        "batch size: {chosen}, {rule}; its steps take {} of the {} that are {share} % of the free memory",
+        "batch size: {chosen}, {rule}; its steps take {} of the {} that are {percent} % of the free memory",
         size(needed),
         size(limit)
     ))

@@ -49,6 +49,7 @@ impl Watcher for Driver<'_> {
             variables: session.variables().iter().map(|spec| spec.shape.elements()).sum(),
             parameters,
             trainable,
+            frozen: lints::share(phase, session.variables()),
             compile_time: cost.compile_time,
             from_cache: cost.from_cache,
             peak_bytes: memory.peak(),

@@ -68,7 +68,7 @@ fn scaled(recipe: &Recipe, phase: &PhaseRecipe, factor: f64, warmup: u64) -> Str
     let mut text = format!(
         "linear scaling in phase {}: × {factor} for {} images per update instead of {}: learning rate {:e} → {:e}",
         phase.name,
-        recipe.step.batch_size as u64 * phase.options.accumulate,
+        octant_recipe::images_per_update(recipe, phase),
         recipe.reference_batch.unwrap_or(recipe.step.batch_size),
         phase.schedule.lr,
         phase.schedule.lr * factor,
@@ -78,6 +78,10 @@ fn scaled(recipe: &Recipe, phase: &PhaseRecipe, factor: f64, warmup: u64) -> Str
     }
     if let Some(before) = phase.schedule.warmup.filter(|&before| before > 0 && before < warmup) {
         text += &format!(", warm-up {before} → {warmup}");
+    }
+    let in_epochs = phase.options.warmup.as_ref().and_then(|warmup| warmup.epochs).filter(|epochs| *epochs > 0.0);
+    if let Some(epochs) = in_epochs.filter(|_| factor > 1.0) {
+        text += &format!(", warm-up {epochs} → {:.1} epochs", epochs * factor.sqrt());
     }
     text
 }

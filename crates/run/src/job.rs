@@ -11,7 +11,7 @@ use crate::{
 };
 use octant_data::DataError;
 use octant_events::RunDirectory;
-use octant_recipe::{Data, Opened, Recipe, Surroundings, lints};
+use octant_recipe::{Data, Opened, Recipe, RecipeError, Surroundings, lints};
 use octant_runtime::{Backend, CompileOptions};
 use octant_train::checkpoint::Checkpoint;
 use octant_train::run::{Ending, RunPlan, Summary, run};
@@ -36,8 +36,8 @@ pub struct TrainJob {
     pub folder: PathBuf,
     /// Start over even if the directory holds a run.
     pub fresh: bool,
-    /// Choose the largest batch size that fits; the recipe has its usual one.
-    pub fits_batch: bool,
+    /// Choose the largest batch size that fits into this share of the free memory; the recipe has its usual one.
+    pub fits_batch: Option<f64>,
     /// Resume even if settings or data changed so that images are trained on twice or not at all.
     pub allow_changed: bool,
     /// Warnings before the run are errors.
@@ -60,7 +60,7 @@ impl TrainJob {
             directory: None,
             folder: "runs".into(),
             fresh: false,
-            fits_batch: false,
+            fits_batch: None,
             allow_changed: false,
             strict: false,
             time: None,
@@ -70,10 +70,11 @@ impl TrainJob {
         }
     }
 
-    /// The run of a table, whose `batch_size` may be `auto`; then `usual` is where the search begins.
+    /// The run of a table, whose `batch_size` may be `auto` or a share of the free memory such as `70%`; then `usual` is
+    /// where the search begins.
     pub fn from_table(mut table: Table, usual: Option<usize>) -> Result<TrainJob> {
-        let fits_batch = table.get("batch_size").and_then(Value::as_str) == Some("auto");
-        if fits_batch {
+        let fits_batch = table.get("batch_size").and_then(Value::as_str).map(batch::memory_share).transpose()?;
+        if fits_batch.is_some() {
             table.remove("batch_size");
             let usual = usual.and_then(|usual| i64::try_from(usual).ok());
             usual.into_iter().for_each(|usual| drop(table.insert("batch_size".into(), Value::Integer(usual))));
@@ -102,7 +103,9 @@ impl TrainJob {
         octant_recipe::fix_paths(&mut self.recipe)?;
         let mut weights = None;
         if let Some(given) = &self.recipe.weights {
-            let path = surroundings.weights(given, octant_zoo::find(&self.recipe.model)?)?;
+            let path = surroundings
+                .weights(given, octant_zoo::find(&self.recipe.model)?)
+                .map_err(|error| without_weights(&self.recipe, error))?;
             octant_recipe::follow_weights(&mut self.recipe, &path)?;
             weights = Some(path);
         }
@@ -140,7 +143,7 @@ impl PreparedRun {
         }
         let Some(found) = octant_recipe::resumable(&self.path, &self.job.recipe)? else { return Ok(None) };
         let mut recipe = self.job.recipe.clone();
-        if let Some(batch) = batch_size(&self.path).filter(|_| self.job.fits_batch) {
+        if let Some(batch) = batch_size(&self.path).filter(|_| self.job.fits_batch.is_some()) {
             recipe.step.scale_batch(batch);
         }
         octant_recipe::resolve_auto(&mut recipe, self.data.train.len(), self.data.outputs);
@@ -197,11 +200,11 @@ impl PreparedRun {
     fn choose(&mut self, backend: &dyn Backend) -> Result<Vec<String>> {
         let (job, data) = (&mut self.job, &self.data);
         let mut notes = Vec::new();
-        if job.fits_batch {
+        if let Some(share) = job.fits_batch {
             // A resumed run keeps the batch size that was found for it.
             match batch_size(&self.path).filter(|_| !job.fresh) {
                 Some(batch) => job.recipe.step.scale_batch(batch),
-                None => notes.push(batch::fit(&mut job.recipe, data, backend, &job.stop)?),
+                None => notes.push(batch::fit(&mut job.recipe, data, backend, share, &job.stop)?),
             }
         }
         notes.extend(octant_recipe::resolve_auto(&mut job.recipe, data.train.len(), data.outputs));
@@ -322,6 +325,15 @@ fn announce(
         directory.log(warning)?;
     }
     Ok(())
+}
+
+/// The weights that a recipe starts from are not here: the ways to continue, then the reason.
+fn without_weights(recipe: &Recipe, error: RecipeError) -> RunError {
+    RunError::Refused(format!(
+        "{} starts from weights that are not here: give a file with --weights FILE, fetch them beforehand with `octant \
+         weights get {} --mirror FOLDER`, or start from random ones with --weights none: {error}",
+        recipe.name, recipe.model
+    ))
 }
 
 /// The batch size of the run that is there, if there is one.

@@ -105,6 +105,8 @@ pub struct PhaseStart {
     pub parameters: usize,
     /// Elements of those that are trained.
     pub trainable: usize,
+    /// How many parameters are trained, what is frozen, and how many batch norms keep their statistics, in words.
+    pub frozen: String,
     /// How long the training step took to compile or to load.
     pub compile_time: Duration,
     /// It was loaded from the cache.

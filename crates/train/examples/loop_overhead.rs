@@ -135,6 +135,7 @@ fn whole(backend: &Arc<dyn Backend>, data: &Arc<Ready>, stopwatch: &mut Stopwatc
         name: "train".into(),
         epochs: EPOCHS,
         task: task()?,
+        evaluation: None,
         options: PhaseOptions::default(),
         rate: Rate::Scheduled(Schedule::Cosine { rate: RATE, min: 0.0, total: STEPS * EPOCHS }, Pace::Step),
         transform: Arc::new(()),

@@ -30,6 +30,8 @@ pub struct Detect {
     pub epochs: u64,
     /// The side that the step scales training images to; as they come if none.
     pub scaled_to: Option<usize>,
+    /// What the losses of boxes, classes and distances count. Heads of YOLOX's kind have fixed ones.
+    pub gains: [f64; 3],
     /// The same for other sides and fewer slots, each compiled ahead.
     forms: Vec<Arc<Detect>>,
     /// Sides and slots of all forms, the first ones those of this one; a form for every pair.
@@ -47,6 +49,9 @@ const SIZE_STREAM: u64 = u64::MAX - 2;
 const LAST_EPOCHS: u64 = 15;
 
 impl Detect {
+    /// What the parts of the loss count by default.
+    pub const GAINS: [f64; 3] = Aligned::GAINS;
+
     /// Images as they come, and one number of slots.
     pub fn new(
         model: impl Into<Arc<dyn Model>>,
@@ -57,7 +62,8 @@ impl Detect {
     ) -> Detect {
         let model = model.into();
         let (sides, slot_counts) = (vec![image[0]], vec![slots]);
-        Detect { model, image, normalize, slots, epochs, scaled_to: None, forms: vec![], sides, slot_counts }
+        let gains = Detect::GAINS;
+        Detect { model, image, normalize, slots, epochs, scaled_to: None, gains, forms: vec![], sides, slot_counts }
     }
 
     /// Trains at several image sizes, one per batch at random, and with the fewest slots that hold a batch. `sides` are for square
@@ -69,7 +75,7 @@ impl Detect {
         let pairs = self.sides.iter().flat_map(|&side| slots.iter().map(move |&count| (side, count)));
         let form = |(side, slots): (usize, usize)| {
             let form = Detect::new(self.model.clone(), self.image, self.normalize.clone(), slots, self.epochs);
-            Arc::new(Detect { scaled_to: (side != native).then_some(side), ..form })
+            Arc::new(Detect { scaled_to: (side != native).then_some(side), gains: self.gains, ..form })
         };
         self.forms = pairs.skip(1).map(form).collect();
         self
@@ -118,7 +124,7 @@ impl Detect {
         };
         let of = |raw: &Tensor, assignment: TaskAligned| {
             let parts = Aligned { assignment, bins }.loss(cells, raw, truth);
-            let [boxes, classes, distances] = Aligned::GAINS;
+            let [boxes, classes, distances] = self.gains;
             let parts = [parts.boxes * boxes, parts.classes * classes, parts.distances * distances];
             (&parts[0] + &parts[1] + &parts[2], parts)
         };

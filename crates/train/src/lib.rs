@@ -49,4 +49,4 @@ pub use session::{Session, SessionPrograms, Usage};
 pub use state::{State, Values, import};
 pub use step::{Group, MixOptions, PhaseOptions, Role, StateEntry, Trainable, WarmupOptions};
 pub use task::{Findings, Metric, Objective, Observer, Outcome, Task};
-pub use translate::{Adversary, CycleGan, ImageFormat, ImageLoss, ImagePool, Pix2Pix, Restore};
+pub use translate::{Adversary, CycleGan, GanUpdates, ImageFormat, ImageLoss, ImagePool, Pix2Pix, Restore};

@@ -136,12 +136,14 @@ pub fn join(key_path: &str, key: &str) -> String {
     if key_path.is_empty() { key.to_string() } else { format!("{key_path}.{key}") }
 }
 
-/// The name that is spelled most alike, if any is.
+/// The name that is at most two edits away (one in a short word), or that contains the wanted one; none otherwise: a wrong
+/// suggestion is worse than none.
 pub fn nearest<'a>(wanted: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let names: Vec<&str> = names.collect();
-    let ranked = names.iter().map(|name| (strsim::levenshtein(wanted, name), *name)).min();
-    let alike = ranked.filter(|(distance, _)| *distance <= 2 + wanted.len() / 4).map(|(_, name)| name);
-    alike.or_else(|| names.into_iter().find(|name| !wanted.is_empty() && name.contains(wanted)))
+    let most = (wanted.chars().count() / 2).min(2);
+    let ranked = names.iter().map(|name| (strsim::osa_distance(wanted, name), *name)).min();
+    let alike = ranked.filter(|(distance, _)| *distance <= most).map(|(_, name)| name);
+    alike.or_else(|| names.into_iter().find(|name| wanted.len() > 2 && name.contains(wanted)))
 }
 
 /// Text from a command line as a value: TOML where it is, otherwise the text itself.

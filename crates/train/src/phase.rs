@@ -45,6 +45,8 @@ pub struct Phase {
     pub epochs: u64,
     /// What is learned.
     pub task: Arc<dyn Task>,
+    /// The same on validation images, where they have another size.
+    pub evaluation: Option<Arc<dyn Task>>,
     /// How parameters learn.
     pub options: PhaseOptions,
     /// The learning rate.
@@ -54,9 +56,20 @@ pub struct Phase {
 }
 
 impl Phase {
+    /// The task on validation images.
+    pub fn evaluated(&self) -> &dyn Task {
+        self.evaluation.as_deref().unwrap_or(&*self.task)
+    }
+
     /// The step of this phase. Whoever compiles it gets the same program for the same phase and options, on the machine
     /// that trains or on another.
     pub fn step(&self, step: &StepOptions, mesh: &Mesh) -> StepPlan {
-        StepPlan { task: self.task.clone(), mesh: mesh.clone(), step: step.clone(), phase: self.options.clone() }
+        StepPlan {
+            task: self.task.clone(),
+            evaluation: self.evaluation.clone(),
+            mesh: mesh.clone(),
+            step: step.clone(),
+            phase: self.options.clone(),
+        }
     }
 }

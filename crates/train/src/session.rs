@@ -104,6 +104,8 @@ impl Session {
         state: State,
     ) -> Result<Session, TrainError> {
         let (task, mesh) = (plan.task.clone(), plan.mesh.clone());
+        let norms = plan.phase.norms(&programs.traced.variables, &task.head_paths());
+        let tracks = norms.iter().any(|(_, keeps)| !keeps);
         let counts = backend.upload(&zeros(programs.counted), &mesh, &Sharding::Replicated)?;
         Ok(Session {
             backend: backend.clone(),
@@ -119,7 +121,7 @@ impl Session {
             counts,
             steps: 0,
             tracked: 0,
-            tracks: !plan.phase.frozen_statistics,
+            tracks,
             keeps_losses: false,
             in_flight: InFlight::default(),
         })

@@ -35,6 +35,8 @@ use update::Updates;
 pub struct StepPlan {
     /// What is learned.
     pub task: Arc<dyn Task>,
+    /// The same on validation images, where they have another size.
+    pub evaluation: Option<Arc<dyn Task>>,
     /// The devices.
     pub mesh: Mesh,
     /// What the steps of all phases share.
@@ -47,7 +49,7 @@ impl StepPlan {
     /// All parameters are trained by plain Adam in f32 on one device.
     pub fn new(task: Arc<dyn Task>, batch_size: usize) -> StepPlan {
         let step = StepOptions { batch_size, ..StepOptions::default() };
-        StepPlan { task, mesh: Mesh::single(), step, phase: PhaseOptions::default() }
+        StepPlan { task, evaluation: None, mesh: Mesh::single(), step, phase: PhaseOptions::default() }
     }
 
     /// The same with another optimizer.
@@ -68,13 +70,17 @@ impl StepPlan {
         self.step.batch_sizes().into_iter().flat_map(of_size).collect()
     }
 
+    /// The plan of evaluation steps: the task on validation images.
+    pub fn evaluated(&self) -> StepPlan {
+        StepPlan { task: self.evaluation.clone().unwrap_or_else(|| self.task.clone()), ..self.clone() }
+    }
+
     fn training(&self, key: &Tensor) -> Training {
         Training {
+            key: Some(key.clone()),
             batch_groups: self.step.batch_groups,
-            frozen_statistics: self.phase.frozen_statistics,
-            frozen_scopes: self.phase.freeze.clone(),
             recompute_blocks: self.step.recompute,
-            ..Training::new(key)
+            ..self.phase.statistics(&self.task.head_paths())
         }
     }
 }

@@ -42,6 +42,39 @@ impl Adversary {
     }
 }
 
+/// How often the networks are updated in one step. All of a network's updates see the same batch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct GanUpdates {
+    /// Updates of the generator, each on images that it makes anew.
+    pub generator: u64,
+    /// Updates of the discriminator.
+    pub discriminator: u64,
+}
+
+impl Default for GanUpdates {
+    fn default() -> GanUpdates {
+        GanUpdates { generator: 1, discriminator: 1 }
+    }
+}
+
+impl GanUpdates {
+    /// Calls `update` for every update of the generator, with its turn and whether it is the last; the last one's result.
+    fn of_generator<T>(self, update: impl FnMut((u64, u64), bool) -> T) -> T {
+        repeated(self.generator, update)
+    }
+
+    /// The same for the discriminator.
+    fn of_discriminator<T>(self, update: impl FnMut((u64, u64), bool) -> T) -> T {
+        repeated(self.discriminator, update)
+    }
+}
+
+fn repeated<T>(count: u64, mut update: impl FnMut((u64, u64), bool) -> T) -> T {
+    let last = count.max(1) - 1;
+    (0..last).for_each(|turn| drop(update((turn, last + 1), false)));
+    update((last, last + 1), true)
+}
+
 /// Sizes and ranges of the images of both sides.
 #[derive(Debug, Clone)]
 pub struct ImageFormat {

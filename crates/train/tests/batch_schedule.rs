@@ -66,11 +66,13 @@ fn pairs(backend: &Arc<dyn Backend>) -> RunPlan {
         adversary: Adversary::Vanilla,
         l1: 100.0,
         image_statistics: false,
+        updates: Default::default(),
     };
     let phase = Phase {
         name: "train".into(),
         epochs: 3,
         task: Arc::new(task),
+        evaluation: None,
         options: PhaseOptions { optimizer: Optimizer::named("adam").unwrap(), ..PhaseOptions::default() },
         rate: Rate::Scheduled(Schedule::Constant { rate: RATE }, Pace::Epoch),
         transform: Arc::new(()),

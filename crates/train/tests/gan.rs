@@ -160,7 +160,15 @@ fn pix2pix(adversary: Adversary, norm: GanNorm) -> Pix2Pix {
     let mut generator = octant_zoo::build("unet_generator-tiny", None).unwrap();
     generator.set_drop(0.0, 0.0);
     let discriminator = Discriminator { layers: 2, width: 4, norm };
-    Pix2Pix { generator, discriminator, format: format(32, 1, true), adversary, l1: 100.0, image_statistics: false }
+    Pix2Pix {
+        generator,
+        discriminator,
+        format: format(32, 1, true),
+        adversary,
+        l1: 100.0,
+        image_statistics: false,
+        updates: Default::default(),
+    }
 }
 
 #[test]
@@ -185,6 +193,7 @@ fn generators_move_together_and_discriminators_see_the_pool_in_cyclegan() {
         cycle: 10.0,
         identity: 0.5,
         pool: ImagePool { size: 3 },
+        updates: Default::default(),
     };
     check("cyclegan", Arc::new(task), 1e-9, 1e-4);
 }

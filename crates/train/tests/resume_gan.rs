@@ -6,10 +6,11 @@
 use octant_cpu::CpuBackend;
 use octant_data::{Batch, Position, Targets};
 use octant_graph::HostTensor;
+use octant_nn::Optimizer;
 use octant_runtime::{Backend, CompileOptions};
 use octant_train::checkpoint::{self, Checkpoint, Contents};
 use octant_train::step::StepPlan;
-use octant_train::{Adversary, CycleGan, ImageFormat, ImagePool, RunProgress, Session, Values};
+use octant_train::{Adversary, CycleGan, GanUpdates, ImageFormat, ImagePool, RunProgress, Session, Values};
 use octant_zoo::families::gan::Discriminator;
 use octant_zoo::families::gan::GanNorm;
 use std::sync::Arc;
@@ -24,6 +25,7 @@ fn task() -> CycleGan {
         cycle: 10.0,
         identity: 0.5,
         pool: ImagePool { size: 3 },
+        updates: Default::default(),
     }
 }
 
@@ -72,4 +74,40 @@ fn pools_and_companions_survive_a_stop() {
         values = checkpoint.values(session.variables(), false).unwrap();
     }
     assert!(sorted(values) == expected, "stopping after every step changed something");
+}
+
+/// How far the parameters below a scope, or those of the model, move in one step.
+fn moved(updates: GanUpdates) -> [f64; 2] {
+    let backend = CpuBackend::with_threads(1).unwrap().shared();
+    let task = CycleGan { updates, ..task() };
+    let plan = StepPlan::new(Arc::new(task), 2).with_optimizer(Optimizer::named("sgd").unwrap());
+    let mut session = Session::new(&backend, &plan, &CompileOptions::default(), 3).unwrap();
+    let before = session.values().unwrap();
+    // So small a rate that every further update is nearly the first one again.
+    session.train(&batch(1), 1e-6).unwrap();
+    let after = session.values().unwrap();
+    ["netG_B.", "netD_A."].map(|scope| {
+        let names = before.keys().filter(|name| name.starts_with(scope) && name.ends_with("weight"));
+        names
+            .map(|name| {
+                let pairs = before[name].to_f64s().into_iter().zip(after[name].to_f64s());
+                pairs.map(|(before, after)| (before - after).powi(2)).sum::<f64>()
+            })
+            .sum::<f64>()
+            .sqrt()
+    })
+}
+
+#[test]
+fn networks_are_updated_as_often_in_a_step_as_they_are_asked_to() {
+    let once = moved(GanUpdates::default());
+    for (generator, discriminator) in [(1, 3), (2, 1)] {
+        let found = moved(GanUpdates { generator, discriminator });
+        for (found, wanted) in found.into_iter().zip([once[0] * generator as f64, once[1] * discriminator as f64]) {
+            assert!(
+                (found / wanted - 1.0).abs() < 0.05,
+                "{found} instead of {wanted}, {generator} and {discriminator}"
+            );
+        }
+    }
 }

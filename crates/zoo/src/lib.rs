@@ -29,5 +29,5 @@ pub mod registry;
 pub mod weights;
 
 pub use adapted::Adapted;
-pub use model::{BoxCode, DetectorHead, Model, ModelTask, describe};
+pub use model::{BoxCode, DetectorHead, Model, ModelTask, describe, leaves_pixels};
 pub use registry::{Interpolation, ModelEntry, Preprocessing, ZooError, build, find, published};

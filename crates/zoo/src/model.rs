@@ -88,9 +88,10 @@ pub trait Model: Send + Sync + 'static {
         1
     }
 
-    /// Networks from images to images: sides of images must be multiples of this.
+    /// Sides of images must be multiples of this: a detector's coarsest cell, a transformer's patch, the scales of a network
+    /// that joins them again.
     fn multiple(&self) -> usize {
-        1
+        self.detector().and_then(|head| head.strides.last().copied()).unwrap_or(1)
     }
 
     /// Whether published files hold a tensor of that name that the network does not use.
@@ -130,4 +131,13 @@ pub fn describe(model: &dyn Model, image: [usize; 3]) -> Result<(Vec<VariableSpe
     // Heads that only training uses cost nothing.
     let graph = octant_graph::passes::dead_code(&trace.finish(&[output])?);
     Ok((specs, graph.multiply_adds()))
+}
+
+/// Whether every feature map of a model has pixels for images of that size; too small ones leave nothing after its strides.
+pub fn leaves_pixels(model: &dyn Model, image: [usize; 3]) -> bool {
+    let trace = Trace::new();
+    let images = trace.input("images", Shape::new(DType::F32, [1, image[0], image[1], image[2]]));
+    let context = Context::new(&trace, Mode::Evaluate, Precision::F32);
+    let output = model.forward(&context.root(), &images);
+    trace.finish(&[output]).is_ok_and(|graph| graph.values().iter().all(|value| value.shape.elements() > 0))
 }

@@ -204,12 +204,12 @@ fn normal(name: &str) -> String {
     name.to_lowercase().replace('-', "_")
 }
 
-/// Up to three names within a few edits of the one asked for, nearest first.
+/// Up to three names within two edits of the one asked for, nearest first.
 fn near(wanted: &str) -> Vec<&'static str> {
-    let distance = |entry: &ModelEntry| entry.names().map(|name| strsim::levenshtein(wanted, &normal(name))).min();
+    let distance = |entry: &ModelEntry| entry.names().map(|name| strsim::osa_distance(wanted, &normal(name))).min();
     let mut ranked: Vec<(usize, &str)> =
         ENTRIES.iter().filter_map(|entry| Some((distance(entry)?, entry.name))).collect();
-    ranked.retain(|(distance, _)| *distance <= 2 + wanted.len() / 4);
+    ranked.retain(|(distance, _)| *distance <= 2);
     ranked.sort();
     ranked.into_iter().take(3).map(|(_, name)| name).collect()
 }

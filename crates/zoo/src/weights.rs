@@ -7,7 +7,7 @@ use crate::{Model, ModelEntry};
 use octant_archive::{Archive, ArchiveError, Matching, save_safetensors};
 use octant_nn::VariableSpec;
 use octant_tensor::{DType, HostTensor, Shape};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
 /// Variables read from an archive.
@@ -27,11 +27,11 @@ pub fn load(archive: &Archive, model: &dyn Model, specs: &[VariableSpec], seed: 
     let mut archive = with_current_names(archive, specs);
     archive.tensors.retain(|(name, _)| !model.ignores(name));
     let wanted: Vec<(String, Shape)> = specs.iter().map(reference_shape).collect();
-    // Adapters start afresh where a file has none, as a head does.
     let head_paths = model.head_paths();
-    let adapters = specs.iter().filter(|spec| spec.is_adapter()).map(|spec| spec.path.as_str());
-    let head: Vec<&str> = head_paths.iter().map(String::as_str).chain(adapters).collect();
-    let matching = Matching::between(&archive, &wanted, &head);
+    let head: Vec<&str> = head_paths.iter().map(String::as_str).collect();
+    let adapters: HashSet<&str> =
+        specs.iter().filter(|spec| spec.is_adapter()).map(|spec| spec.path.as_str()).collect();
+    let matching = Matching::between(&archive, &wanted, &head).with_adapters(|name| adapters.contains(name));
     let tensors: HashMap<&str, &HostTensor> =
         archive.tensors.iter().map(|(name, tensor)| (name.as_str(), tensor)).collect();
     let value = |spec: &VariableSpec| {

@@ -45,7 +45,7 @@ pub(super) fn run(subject: &Subject, arguments: &Arguments, started: Instant) ->
         precision,
         ..subject.recipe.step.clone()
     };
-    let plan = StepPlan { task, mesh, step, phase: subject.phase.clone() };
+    let plan = StepPlan { task, evaluation: None, mesh, step, phase: subject.phase.clone() };
     let batch = synthetic_batch(subject);
     let mut work: Box<dyn Steps> = match arguments.mode.as_str() {
         "train" => Box::new(Training::new(&backend, &plan, &batch, arguments.profile)?),

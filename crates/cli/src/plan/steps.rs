@@ -109,7 +109,7 @@ fn guessed(recipe: &Recipe) -> Result<Vec<Phase>> {
     let image = |_: &Pipeline| Ok(size);
     Ok(octant_recipe::phases_on(
         recipe,
-        &Facts { samples: IMAGES, outputs: entry.classes, image: &image, train: None },
+        &Facts { samples: IMAGES, outputs: entry.classes, image: &image, evaluated: &image, train: None },
     )?)
 }
 

@@ -69,14 +69,43 @@ pub(crate) struct Arguments {
     /// Print one JSON object per line
     #[arg(long)]
     pub json: bool,
+    /// The flag of the MSHNet scripts: the same as --device tpu
+    #[arg(long, hide = true)]
+    use_tpu: bool,
+    /// Of the same scripts: `train`; `test` is `octant eval`
+    #[arg(long, hide = true)]
+    mode: Option<String>,
+    /// Of the same scripts: runs always resume from their checkpoint
+    #[arg(long, hide = true, num_args = 0..=1, default_missing_value = "true")]
+    if_checkpoint: Option<String>,
+}
+
+/// Flags of the MSHNet scripts that mean another command here, with that command.
+fn refuse_other_scripts(arguments: &Arguments) -> Result<()> {
+    let recipe = &arguments.recipe;
+    match arguments.mode.as_deref() {
+        None | Some("train") => {}
+        Some("test") => bail!("--mode test is `octant eval RUN`, or `octant eval FILE --recipe {recipe} --data DIR`"),
+        Some(other) => bail!("--mode {other}: there is train, and test is `octant eval RUN`"),
+    }
+    if arguments.if_checkpoint.as_deref().is_some_and(|value| value.eq_ignore_ascii_case("true")) {
+        eprintln!(
+            "note: --if-checkpoint has no effect: the same command resumes its run, and so does `octant train RUN`"
+        );
+    }
+    Ok(())
 }
 
 impl Arguments {
     /// The run that is asked for.
     pub(super) fn job(&self) -> Result<TrainJob> {
+        refuse_other_scripts(self)?;
         let (mut table, directory) = self.table()?;
         let usual = table.get("batch_size").and_then(|size| usize::try_from(size.as_integer()?).ok());
         self.flags.apply(&mut table)?;
+        if self.use_tpu {
+            octant_recipe::set(&mut table, "device", "tpu".into())?;
+        }
         let Arguments { epochs, burn_epochs, burn_lr, warm_epoch, .. } = *self;
         apply_lengths(&mut table, &PhaseLengths { epochs, burn_epochs, burn_lr, warm_epoch })?;
         for assignment in &self.set {

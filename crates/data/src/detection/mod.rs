@@ -25,6 +25,7 @@ pub use ids::{CocoIds, category_id, image_ids};
 pub use letterbox::{Boxed, Fitted, fit};
 pub use recent::RecentImages;
 pub use survey::{BoxSurvey, survey};
+pub use yaml::yaml_settings;
 
 use crate::decode::{DecodeOptions, announced_size, read_image};
 use crate::readers::Split;

@@ -44,6 +44,23 @@ impl Yaml {
     }
 }
 
+/// The keys and values of a file of settings; a list is written `[a, b]`. Empty values are left out.
+pub fn yaml_settings(text: &str) -> Result<Vec<(String, String)>, String> {
+    let Yaml::Map(entries) = parse(text)? else { return Ok(Vec::new()) };
+    let mut settings = Vec::new();
+    for (key, value) in entries {
+        match &value {
+            Yaml::Text(_) => settings.extend(value.text().map(|text| (key, text.to_string()))),
+            Yaml::List(_) => {
+                let items = value.texts().ok_or_else(|| format!("{key} is a list of lists"))?;
+                settings.push((key, format!("[{}]", items.join(", "))));
+            }
+            Yaml::Map(_) => return Err(format!("{key} has keys of its own, which no setting has")),
+        }
+    }
+    Ok(settings)
+}
+
 struct Line<'a> {
     number: usize,
     indent: usize,

@@ -24,6 +24,7 @@ pub use masked::{MaskedDataset, open_frames};
 pub use open::{holds_shards, open, open_with};
 pub use pairs::{ImagePairs, Unpaired};
 pub use table::TableDataset;
+pub use tar::{Member, member_bytes, visit_members};
 pub use tfrecord::{RecordTarget, TfRecordDataset, TfRecordKeys, write_tfrecord};
 pub(crate) use webdataset::write_names;
 pub use webdataset::{WebDataset, write_webdataset};

@@ -8,7 +8,7 @@ const LONGEST_NAME: u64 = 1 << 16;
 
 /// A member of an archive.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Member {
+pub struct Member {
     /// Its path in the archive.
     pub name: String,
     /// Where its contents begin, counted from the start of the archive.
@@ -18,7 +18,7 @@ pub(crate) struct Member {
 }
 
 /// Calls `visit` for every file with a reader over its contents; what is not read is skipped.
-pub(crate) fn visit_members(
+pub fn visit_members(
     source: impl Read,
     mut visit: impl FnMut(&Member, &mut dyn Read) -> Result<(), String>,
 ) -> Result<(), String> {
@@ -115,7 +115,7 @@ fn path_record(bytes: &[u8]) -> Option<String> {
 }
 
 /// A member as it stands in an archive: header, contents, padding.
-pub(crate) fn member_bytes(name: &str, contents: &[u8]) -> Result<Vec<u8>, String> {
+pub fn member_bytes(name: &str, contents: &[u8]) -> Result<Vec<u8>, String> {
     if name.len() > 100 {
         return Err(format!("{name:?} is too long a name for a tar archive (100 bytes)"));
     }

@@ -64,7 +64,20 @@ fn warns(name: &str, changes: &[&str], data: &Data, sentence: &str) {
 
 #[test]
 fn what_is_right_is_not_warned_about() {
-    assert_eq!(warnings("demo-finetune", &[], &classes()), Vec::<String>::new());
+    assert_eq!(warnings("demo-imagenet", &[], &classes()), Vec::<String>::new());
+}
+
+#[test]
+fn a_head_was_trained_on_a_frozen_random_network_without_a_word() {
+    let sentence = "while the frozen rest has random weights";
+    let values = data(few(0, Target::Values(vec![4.0])), few(100, Target::Values(vec![5.0])), 1);
+    warns("demo-finetune", &[], &classes(), sentence);
+    warns("demo-regression", &["phases.0.train=head"], &values, sentence);
+    warns("demo-detect", &["phases.0.freeze=[\"model.0\"]"], &classes(), sentence);
+    warns("demo-segment", &["phases.0.train=head"], &classes(), sentence);
+    let given = warnings("demo-finetune", &["weights=w.safetensors"], &classes());
+    let first_all = warnings("demo-segment", &["phases.1.train=head"], &classes());
+    assert!(given.iter().chain(&first_all).all(|warning| !warning.contains(sentence)), "{given:?} {first_all:?}");
 }
 
 #[test]

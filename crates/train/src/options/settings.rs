@@ -212,6 +212,14 @@ impl<T: OptionValue> OptionValue for Vec<T> {
     fn is_list() -> bool {
         !T::inner().is_empty()
     }
+
+    /// A list as TOML has it, or its items with commas between them.
+    fn from_text(text: &str) -> Value {
+        match parsed(text) {
+            Value::Array(items) => Value::Array(items),
+            _ => Value::Array(text.split(',').map(|item| T::from_text(item.trim())).collect()),
+        }
+    }
 }
 
 crate::choice!(impl Precision { F32 = "f32", Bf16 = "bf16" });

@@ -165,7 +165,7 @@ impl<'p> Runner<'p, '_> {
     /// The metrics over the validation data; `None` when it was interrupted.
     fn validate(&mut self, phase: &Phase, session: &mut Session) -> Result<Option<Vec<Metric>>, TrainError> {
         session.reset_counts()?;
-        let mut observation = Observation::of(&*phase.task);
+        let mut observation = Observation::of(phase.evaluated());
         let loader = self.validation_loader(phase)?;
         let (mut batches, mut ahead) = (loader.epoch(0), Ahead::default());
         for number in 1.. {
@@ -192,8 +192,8 @@ impl<'p> Runner<'p, '_> {
         let counts = session.counts()?;
         self.times.validation_input = loader.stats().waited;
         let seen = observer.as_ref().map(|observer| observer.findings()).unwrap_or_default();
-        self.last_findings = Some(phase.task.findings(&counts).or(seen));
-        let mut metrics = phase.task.metrics(&counts, false);
+        self.last_findings = Some(phase.evaluated().findings(&counts).or(seen));
+        let mut metrics = phase.evaluated().metrics(&counts, false);
         metrics.extend(observer.iter().flat_map(|observer| observer.metrics()));
         if !self.remarked
             && let Some(remark) = phase.task.remark(&metrics)

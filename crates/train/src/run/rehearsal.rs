@@ -10,9 +10,8 @@ impl<'p> Runner<'p, '_> {
     /// Reads the first batch of both splits as every phase that is left would, and compares it with what its step takes.
     pub(super) fn rehearse_data(&self) -> Result<(), TrainError> {
         for phase in &self.plan.phases[self.progress.phase..] {
-            let inputs = phase.task.inputs(self.plan.step.batch_size);
-            self.first_batch(true, phase, &inputs)?;
-            self.first_batch(false, phase, &inputs)?;
+            self.first_batch(true, phase, &phase.task.inputs(self.plan.step.batch_size))?;
+            self.first_batch(false, phase, &phase.evaluated().inputs(self.plan.step.batch_size))?;
         }
         Ok(())
     }
@@ -38,7 +37,7 @@ impl<'p> Runner<'p, '_> {
 
     /// Runs the evaluation step on one batch; nothing of it is counted.
     pub(super) fn rehearse_evaluation(&self, phase: &'p Phase, session: &mut Session) -> Result<(), TrainError> {
-        let batch = self.first_batch(false, phase, &phase.task.inputs(self.plan.step.batch_size))?;
+        let batch = self.first_batch(false, phase, &phase.evaluated().inputs(self.plan.step.batch_size))?;
         session.rehearse_evaluation(batch)
     }
 

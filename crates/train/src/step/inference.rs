@@ -13,6 +13,7 @@ use std::rc::Rc;
 /// Traces the evaluation step. Its inputs are the variables (read), the sums (updated) and the batch; its outputs
 /// are the sums, the loss and, where the task has an observer, the predictions.
 pub fn evaluation(plan: &StepPlan) -> Result<TracedStep, TrainError> {
+    let plan = &plan.evaluated();
     let trace = Trace::new();
     let (batch_inputs, batch) = batch(&trace, plan);
     let context = Context::new(&trace, Mode::Evaluate, plan.step.precision);
@@ -50,6 +51,7 @@ pub fn prediction(plan: &StepPlan) -> Result<TracedStep, TrainError> {
 /// Traces the images that show what was learned, and what their columns are called; none where the task has none. Variables
 /// and a batch in, columns out.
 pub fn samples(plan: &StepPlan) -> Result<Option<(TracedStep, Vec<&'static str>)>, TrainError> {
+    let plan = &plan.evaluated();
     let trace = Trace::new();
     let (batch_inputs, batch) = batch(&trace, plan);
     let context = Context::new(&trace, Mode::Evaluate, plan.step.precision);

@@ -17,8 +17,9 @@ crate::choice! {
 crate::options! {
     /// What is the same in the steps of all phases of a run.
     pub struct StepOptions {
-        /// Images per step, over all devices; `octant train` also takes `auto`, the largest number that fits.
-        batch_size: usize = 32, within(1..), flag(), value("N|auto");
+        /// Images per step, over all devices; `octant train` also takes `auto`, the largest number that fits into 60 % of the
+        /// free memory, or another share of it such as `70%`.
+        batch_size: usize = 32, within(1..), flag(), value("N|auto|70%");
         /// Other numbers of images per step from some epochs of the run on: `[[5, 64], [20, 128]]`. `batch_size` holds until
         /// the first of them. Every size is compiled before the first step.
         batch_schedule: BatchSchedule = BatchSchedule::default(), unset("`batch_size` throughout"), flag();

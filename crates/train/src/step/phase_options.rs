@@ -1,9 +1,9 @@
 //! The options of a phase.
 
-use super::trainable::{Trainable, is_under};
+use super::trainable::Trainable;
 use crate::options::{OptionError, OptionSpec, OptionTable, OptionValue, defaults, join, nearest, one_of};
 use octant_data::Mix;
-use octant_nn::{Optimizer, VariableSpec};
+use octant_nn::{Optimizer, VariableSpec, is_under};
 use toml::{Table, Value};
 
 /// A bound on gradients.
@@ -26,10 +26,11 @@ crate::options! {
         /// A bound on gradients.
         clip: Clip,
     ] {
-        /// Which parameters learn; the rest has no gradient and no optimizer state.
+        /// Which parameters learn; the rest is frozen: no gradient, no optimizer state, and its batch norms use and keep their
+        /// running statistics.
         train: Trainable = Trainable::All;
-        /// Batch norms use and keep their running statistics.
-        frozen_statistics: bool = false;
+        /// Whether batch norms use and keep their running statistics: `true` all of them, `false` none, not even frozen ones.
+        frozen_statistics: Option<bool>, unset("those of the frozen part");
         /// The weight decay of matrices and kernels.
         weight_decay: f64 = 0.0, within(0.0..), flag();
         /// Norms and biases decay too.
@@ -42,8 +43,8 @@ crate::options! {
         ema: Option<f64>, within(0.0..1.0), unset("none"), flag();
         /// Updates over which the average's memory grows: after `u` of them it is `ema · (1 − e^(−u/ema_ramp))`.
         ema_ramp: Option<f64>, positive(), unset("none");
-        /// Paths whose parameters do not learn and whose norms keep their statistics.
-        freeze: Vec<String> = Vec::new(), unset("none");
+        /// Paths that are frozen, such as `layer1`: their parameters do not learn and their batch norms keep their statistics.
+        freeze: Vec<String> = Vec::new(), unset("none"), flag(), value("PATH,…");
         /// Images per update: batches are accumulated up to it, and the weight decay is scaled by what is left over.
         update_images: Option<usize>, within(1..), unset("as `accumulate` says"), flag();
         /// Biases and momentum begin at other values.

@@ -1,11 +1,11 @@
 //! What a phase says about every parameter: whether it is trainable, its learning rate and its weight decay.
 
 use super::phase_options::{Clip, Group, PhaseOptions};
-use super::trainable::{is_under, layer_scale};
+use super::trainable::layer_scale;
 use super::{OnNan, StepPlan};
 use octant_graph::{DType, Tensor};
 use octant_nn::optimizer::{clip_by_norm, clip_by_value};
-use octant_nn::{Objective, Optimizer, Variable, VariableKind, VariableSpec};
+use octant_nn::{Objective, Optimizer, Variable, VariableSpec};
 
 /// The part of a plan that updates need; it outlives the borrowed task.
 pub(super) struct Rules {
@@ -32,12 +32,8 @@ impl Rules {
 
     /// Which objective moves which variable, objective by objective.
     pub fn learned(&self, variables: &[Variable], objectives: &[Objective]) -> Vec<Learned> {
-        let is_trainable = |spec: &VariableSpec| {
-            let frozen = self.phase.freeze.iter().any(|frozen| is_under(&spec.path, frozen));
-            spec.kind == VariableKind::Parameter && !frozen && self.phase.train.includes(spec, &self.head)
-        };
         let of_objective = |(number, objective): (usize, &Objective)| {
-            let moves = |spec: &VariableSpec| objective.includes(spec) && is_trainable(spec);
+            let moves = |spec: &VariableSpec| objective.includes(spec) && self.phase.trains(spec, &self.head);
             let indices = (0..variables.len()).filter(|&index| moves(&variables[index].spec));
             indices.map(|variable| Learned { objective: number, variable }).collect::<Vec<_>>()
         };

@@ -1,6 +1,9 @@
 //! Which parameters a phase trains, by their paths, and each layer's learning rate.
 
-use octant_nn::VariableSpec;
+use super::PhaseOptions;
+use crate::options::{OptionError, nearest};
+use octant_nn::{Training, VariableKind, VariableSpec, is_under};
+use std::collections::BTreeSet;
 
 /// Which parameters learn.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -29,10 +32,64 @@ impl Trainable {
     }
 }
 
-/// Whether a path lies below a scope, or is it. Everything lies below the empty one.
-pub(crate) fn is_under(path: &str, scope: &str) -> bool {
-    let below = |rest: &str| rest.is_empty() || rest.starts_with('.') || scope.is_empty();
-    path.strip_prefix(scope).is_some_and(below)
+impl PhaseOptions {
+    /// Whether a parameter learns, given the head's paths.
+    pub fn trains(&self, spec: &VariableSpec, head: &[String]) -> bool {
+        spec.kind == VariableKind::Parameter
+            && !self.freeze.iter().any(|frozen| is_under(&spec.path, frozen))
+            && self.train.includes(spec, head)
+    }
+
+    /// The batch norms of a network by path, and whether each one keeps its running statistics.
+    pub fn norms<'s>(&self, specs: &'s [VariableSpec], head: &[String]) -> Vec<(&'s str, bool)> {
+        let rule = self.statistics(head);
+        let statistics = specs.iter().filter(|spec| spec.kind == VariableKind::Statistic);
+        let mut paths: Vec<&str> =
+            statistics.map(|spec| spec.path.rsplit_once('.').map_or("", |(norm, _)| norm)).collect();
+        paths.dedup();
+        paths.into_iter().map(|path| (path, rule.keeps_statistics(path))).collect()
+    }
+
+    /// Which batch norms keep their running statistics: those of the frozen part, unless `frozen_statistics` decides for all.
+    pub(super) fn statistics(&self, head: &[String]) -> Training {
+        let usual = Training::without_randomness();
+        let trained = match &self.train {
+            Trainable::All => None,
+            Trainable::Head | Trainable::Adapters => Some(head.to_vec()),
+            Trainable::Under(scopes) => Some(scopes.clone()),
+        };
+        match self.frozen_statistics {
+            Some(all) => Training { frozen_statistics: all, ..usual },
+            None => Training { frozen_scopes: self.freeze.clone(), trained_scopes: trained, ..usual },
+        }
+    }
+
+    /// The first name in `train`, `freeze` or `groups` that no parameter has: it would change nothing.
+    pub fn unmatched(&self, specs: &[VariableSpec]) -> Option<OptionError> {
+        let trained: &[String] = match &self.train {
+            Trainable::Under(paths) => paths,
+            Trainable::All | Trainable::Head | Trainable::Adapters => &[],
+        };
+        let grouped = self.groups.iter().flat_map(|group| &group.under);
+        let mut scopes = trained.iter().map(|name| ("train", name));
+        let mut others =
+            self.freeze.iter().map(|name| ("freeze", name)).chain(grouped.map(|name| ("groups.under", name)));
+        let parameters = || specs.iter().filter(|spec| spec.kind == VariableKind::Parameter);
+        let is_unknown = |(_, name): &(&str, &String)| !parameters().any(|spec| is_under(&spec.path, name));
+        let (key, name) = scopes.find(is_unknown).or_else(|| others.find(is_unknown))?;
+        // Every beginning of a path is a name that could have been meant.
+        let known: BTreeSet<&str> = parameters()
+            .flat_map(|spec| spec.path.match_indices('.').map(|(end, _)| &spec.path[..end]).chain([spec.path.as_str()]))
+            .collect();
+        let hint = match nearest(name, known.iter().copied()) {
+            Some(near) => format!("did you mean \"{near}\"?"),
+            None => {
+                let first: Vec<&str> = known.into_iter().filter(|name| !name.contains('.')).collect();
+                format!("there are {}", first.join(", "))
+            }
+        };
+        Some(OptionError::value(key, format!("names no parameters of the network: \"{name}\"; {hint}")))
+    }
 }
 
 /// What a parameter's learning rate is multiplied by under layer-wise decay. The layers are the network's blocks, in order,
@@ -44,6 +101,7 @@ pub(crate) fn layer_scale(spec: &VariableSpec, last: usize, decay: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::step::{Group, PhaseOptions};
     use std::collections::HashMap;
 
     #[test]
@@ -61,8 +119,29 @@ mod tests {
     }
 
     #[test]
-    fn a_path_lies_below_whole_steps_only() {
-        assert!(is_under("head.fc.weight", "head.fc") && is_under("anything", ""));
-        assert!(!is_under("header.weight", "head"));
+    fn a_name_that_matched_nothing_froze_nothing_without_a_word() {
+        let model = octant_zoo::build("resnet-tiny", Some(10)).expect("a model of the zoo");
+        let (specs, _) = octant_zoo::describe(&*model, [32, 32, 3]).expect("it can be traced");
+        let names = |names: &[&str]| names.iter().map(|name| name.to_string()).collect::<Vec<_>>();
+        let group = Group { under: names(&["lyer1"]), lr_scale: 0.1, weight_decay: None };
+        for (options, sentence) in [
+            (
+                PhaseOptions { freeze: names(&["bn1", "layr1"]), ..Default::default() },
+                "`freeze` names no parameters of the network: \"layr1\"; did you mean \"layer1\"?",
+            ),
+            (
+                PhaseOptions { groups: vec![group], ..Default::default() },
+                "`groups.under` names no parameters of the network: \"lyer1\"; did you mean \"layer1\"?",
+            ),
+            (
+                PhaseOptions { train: Trainable::Under(names(&["backbone"])), ..Default::default() },
+                "`train` names no parameters of the network: \"backbone\"; there are bn1, conv1, fc, ",
+            ),
+        ] {
+            let error = options.unmatched(&specs).expect("a name matches nothing").to_string();
+            assert!(error.starts_with(sentence), "{error}");
+        }
+        let fits = PhaseOptions { freeze: names(&["bn1", "conv1.weight", "layer1.0"]), ..Default::default() };
+        assert_eq!(fits.unmatched(&specs), None);
     }
 }

@@ -1,6 +1,6 @@
 //! CycleGAN (Zhu et al., 2017): two generators between two domains without pairs, and a discriminator for each domain.
 
-use super::{Adversary, ImageFormat, ImagePool, losses};
+use super::{Adversary, GanUpdates, ImageFormat, ImagePool, losses};
 use crate::{Inputs, Metric, Objective, Outcome, Task};
 use octant_graph::Tensor;
 use octant_metrics::vector;
@@ -25,6 +25,17 @@ pub struct CycleGan {
     pub identity: f64,
     /// Images made earlier that discriminators learn from.
     pub pool: ImagePool,
+    /// How often the generators and the discriminators are updated per step.
+    pub updates: GanUpdates,
+}
+
+/// What the generators make of a batch, and their losses per sample.
+struct Made {
+    b: Tensor,
+    a: Tensor,
+    gan: Tensor,
+    cycle: Tensor,
+    identity: Tensor,
 }
 
 const LOSSES: [&str; 5] = ["loss", "gan_loss", "cycle_loss", "identity_loss", "d_loss"];
@@ -46,6 +57,22 @@ impl CycleGan {
         (adversary.judged(&judgment(real), true) + adversary.judged(&judgment(made), false)) * 0.5
     }
 
+    /// Images there and back, and what the generators pay for them.
+    fn made(&self, cx: &Context, a: &Tensor, b: &Tensor) -> Made {
+        let (made_b, made_a) = (self.to_b(cx, a), self.to_a(cx, b));
+        let back = loss::absolute_error(&self.to_a(cx, &made_b), a) + loss::absolute_error(&self.to_b(cx, &made_a), b);
+        let cycle = back * self.cycle;
+        let changed = match self.identity > 0.0 {
+            true => loss::absolute_error(&self.to_b(cx, b), b) + loss::absolute_error(&self.to_a(cx, a), a),
+            false => cycle.zeros_like(),
+        };
+        let identity = changed * (self.identity * self.cycle);
+        let adversary = self.adversary.loss();
+        let gan = adversary.fooled(&self.judgment(cx, "netD_A", &made_b))
+            + adversary.fooled(&self.judgment(cx, "netD_B", &made_a));
+        Made { b: made_b, a: made_a, gan, cycle, identity }
+    }
+
     fn judgment(&self, cx: &Context, name: &str, images: &Tensor) -> Tensor {
         self.discriminator.apply(&cx.companion(name), &images.convert(cx.precision().dtype()))
     }
@@ -65,31 +92,32 @@ impl Task for CycleGan {
             let changed = loss::absolute_error(&self.to_b(cx, &b), &b);
             return Outcome::new(loss::mean(&changed, Some(mask)), vector(&[sum(&changed), mask.sum_all()]));
         }
-        let (made_b, made_a) = (self.to_b(cx, &a), self.to_a(cx, &b));
-        let back =
-            loss::absolute_error(&self.to_a(cx, &made_b), &a) + loss::absolute_error(&self.to_b(cx, &made_a), &b);
-        let cycle = back * self.cycle;
-        let changed = match self.identity > 0.0 {
-            true => loss::absolute_error(&self.to_b(cx, &b), &b) + loss::absolute_error(&self.to_a(cx, &a), &a),
-            false => cycle.zeros_like(),
-        };
-        let identity = changed * (self.identity * self.cycle);
-        let adversary = self.adversary.loss();
-        let gan = adversary.fooled(&self.judgment(cx, "netD_A", &made_b))
-            + adversary.fooled(&self.judgment(cx, "netD_B", &made_a));
-        let total = &gan + &cycle + &identity;
-        let of_generators = loss::mean(&total, Some(mask));
-        cx.minimize(&[Objective::of_all(["", "netG_B"], of_generators.clone())]);
-
-        let old_b = self.pool.query(&cx.companion("pool_B"), &made_b);
-        let old_a = self.pool.query(&cx.companion("pool_A"), &made_a);
-        let [of_a, of_b] =
-            [("netD_A", &b, old_b), ("netD_B", &a, old_a)].map(|(name, real, made)| self.judged(cx, name, real, &made));
-        let judged = &of_a + &of_b;
-        let sums = vector(&[sum(&total), sum(&gan), sum(&cycle), sum(&identity), sum(&judged), mask.sum_all()]);
-        let objectives = [("netD_A", of_a), ("netD_B", of_b)];
-        let objectives = objectives.map(|(name, losses)| Objective::of(name, loss::mean(&losses, Some(mask))));
-        Outcome { objectives: objectives.into(), ..Outcome::new(of_generators, sums) }
+        let (made, total, of_generators) = self.updates.of_generator(|turn, _| {
+            let made = self.made(cx, &a, &b);
+            let total = &made.gan + &made.cycle + &made.identity;
+            let of_generators = loss::mean(&total, Some(mask));
+            cx.minimize(&[Objective { turn, ..Objective::of_all(["", "netG_B"], of_generators.clone()) }]);
+            (made, total, of_generators)
+        });
+        let old_b = self.pool.query(&cx.companion("pool_B"), &made.b);
+        let old_a = self.pool.query(&cx.companion("pool_A"), &made.a);
+        self.updates.of_discriminator(|turn, is_last| {
+            let of_networks = [("netD_A", &b, &old_b), ("netD_B", &a, &old_a)];
+            let [of_a, of_b] = of_networks.map(|(name, real, made)| self.judged(cx, name, real, made));
+            let judged = &of_a + &of_b;
+            let objectives = [("netD_A", of_a), ("netD_B", of_b)];
+            let objective = |(name, losses): (&str, Tensor)| Objective {
+                turn,
+                ..Objective::of(name, loss::mean(&losses, Some(mask)))
+            };
+            let objectives: Vec<Objective> = objectives.map(objective).into();
+            if !is_last {
+                cx.minimize(&objectives);
+            }
+            let parts = [&total, &made.gan, &made.cycle, &made.identity, &judged].map(sum);
+            let sums = vector(&[&parts[..], &[mask.sum_all()]].concat());
+            Outcome { objectives, ..Outcome::new(of_generators.clone(), sums) }
+        })
     }
 
     fn metrics(&self, sums: &[f64], training: bool) -> Vec<Metric> {

@@ -1,7 +1,7 @@
 //! Pix2Pix (Isola et al., 2017): a generator that is to match its target and to fool a discriminator, which sees the input
 //! together with what was made of it.
 
-use super::{Adversary, ImageFormat, compared};
+use super::{Adversary, GanUpdates, ImageFormat, compared};
 use crate::{Inputs, Metric, Objective, Outcome, Task};
 use octant_graph::{DType, Tensor};
 use octant_metrics::vector;
@@ -25,6 +25,8 @@ pub struct Pix2Pix {
     pub l1: f64,
     /// Batch norms are judged and asked with the statistics of every image by itself, as the published networks are.
     pub image_statistics: bool,
+    /// How often each network is updated per step.
+    pub updates: GanUpdates,
 }
 
 /// The discriminator's path.
@@ -91,13 +93,31 @@ impl Task for Pix2Pix {
             return Outcome::new(loss::mean(&l1, Some(mask)), sums);
         }
         let input = self.format.normalized(images).convert(made.dtype());
-        let of_discriminator = self.discriminator_loss(cx, &input, &made, &wanted);
-        cx.minimize(&[Objective::of(NET_D, loss::mean(&of_discriminator, Some(mask)))]);
-
-        let gan = self.adversary.loss().fooled(&self.judgment(cx, &input, &made));
-        let total = &gan + &l1 * self.l1;
-        let sums = vector(&[sum(&total), sum(&gan), sum(&l1), sum(&of_discriminator), mask.sum_all()]);
-        Outcome::new(loss::mean(&total, Some(mask)), sums)
+        let of_discriminator = self.updates.of_discriminator(|turn, _| {
+            let losses = self.discriminator_loss(cx, &input, &made, &wanted);
+            cx.minimize(&[Objective { turn, ..Objective::of(NET_D, loss::mean(&losses, Some(mask))) }]);
+            losses
+        });
+        self.updates.of_generator(|turn, is_last| {
+            // The first update is of the images that the discriminator saw; later ones of those that the new weights make.
+            let (made, l1) = match turn.0 {
+                0 => (made.clone(), l1.clone()),
+                _ => {
+                    let made = self.made(cx, images);
+                    let l1 = loss::absolute_error(&made, &wanted);
+                    (made, l1)
+                }
+            };
+            let gan = self.adversary.loss().fooled(&self.judgment(cx, &input, &made));
+            let total = &gan + &l1 * self.l1;
+            let objective = Objective { turn, ..Objective::of("", loss::mean(&total, Some(mask))) };
+            if !is_last {
+                cx.minimize(std::slice::from_ref(&objective));
+            }
+            let sums = vector(&[sum(&total), sum(&gan), sum(&l1), sum(&of_discriminator), mask.sum_all()]);
+            let shown = objective.loss.clone();
+            Outcome { objectives: vec![objective], ..Outcome::new(shown, sums) }
+        })
     }
 
     fn metrics(&self, sums: &[f64], training: bool) -> Vec<Metric> {

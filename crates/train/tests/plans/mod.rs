@@ -65,6 +65,7 @@ fn phase(name: &str, epochs: u64, trainable: Trainable, rate: Rate) -> Phase {
         name: name.into(),
         epochs,
         task: Arc::new(Classify { model, image: [28, 28, 1], normalize: None, smoothing: 0.1, mixed: false }),
+        evaluation: None,
         options: PhaseOptions {
             train: trainable,
             optimizer: Optimizer::named("adamw").unwrap(),

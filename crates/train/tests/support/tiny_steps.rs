@@ -120,6 +120,7 @@ fn task(model: &str) -> Arc<dyn Task> {
             adversary: Adversary::Vanilla,
             l1: 100.0,
             image_statistics: false,
+            updates: Default::default(),
         }),
         // Four networks and two pools of images in one step.
         octant_zoo::ModelTask::Translate => Arc::new(CycleGan {
@@ -130,6 +131,7 @@ fn task(model: &str) -> Arc<dyn Task> {
             cycle: 10.0,
             identity: 0.5,
             pool: ImagePool { size: 4 },
+            updates: Default::default(),
         }),
     }
 }

@@ -105,6 +105,11 @@ impl MshNet {
 impl Model for MshNet {
     head_size!(classes);
 
+    /// Four scales, each half the size of the one before, are joined again.
+    fn multiple(&self) -> usize {
+        16
+    }
+
     fn head_paths(&self) -> Vec<String> {
         ["output_0", "output_1", "output_2", "output_3", "final"].map(String::from).to_vec()
     }

@@ -116,6 +116,11 @@ impl Model for Swin {
         vec![self.names.head.into()]
     }
 
+    /// The side of a patch; feature maps that windows do not divide are padded.
+    fn multiple(&self) -> usize {
+        4
+    }
+
     fn features(&self, cx: &Scope, images: &Tensor) -> Tensor {
         let names = &self.names;
         let stem = Conv2d::new(self.width, 4).stride(4).padding(Padding::Valid);

@@ -35,6 +35,11 @@ fn block(cx: &Scope, name: &str, x: &Tensor, width: usize) -> Tensor {
 impl Model for UNet {
     head_size!(classes);
 
+    /// Four scales, each half the size of the one before, are joined again.
+    fn multiple(&self) -> usize {
+        16
+    }
+
     fn head_paths(&self) -> Vec<String> {
         vec!["conv".into()]
     }

@@ -142,6 +142,10 @@ impl Model for VisionTransformer {
         heads.iter().map(|head| head.to_string()).collect()
     }
 
+    fn multiple(&self) -> usize {
+        self.patch
+    }
+
     fn features(&self, cx: &Scope, images: &Tensor) -> Tensor {
         let mut tokens = dropout(&cx.at("encoder.dropout"), &self.embed(cx, images), self.dropout);
         if self.pre_norm {

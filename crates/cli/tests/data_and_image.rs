@@ -272,7 +272,7 @@ fn eval_of_another_folder_counted_a_fifth_of_it() {
         assert!(text.contains("32 samples read"), "{text}");
     }
     std::fs::create_dir(at.join("only")).unwrap();
-    std::fs::rename(at.join("shapes/test"), at.join("only/Valid")).unwrap();
+    std::fs::rename(at.join("shapes/val"), at.join("only/Valid")).unwrap();
     let figures = |data: &str| {
         let report = last_object(&done(at, &["eval", "run", "--data", data, "--device", "cpu", "--json"]));
         (report["images"].clone(), report["images_in_data"].clone(), report["metrics"].clone())
@@ -318,5 +318,4 @@ fn an_image_size_that_does_not_fit_into_memory_aborted_the_process() {
     let sentence = "of memory, and";
     let sizes = ["--image-size", "60000", "--batch-size", "100000"];
     refused(at, &[&["train", "classify", "--data", "shapes"][..], &sizes].concat(), sentence);
-    refused(at, &["train", "demo-segment", "--base-size", "60000", "--batch-size", "100000"], sentence);
 }

@@ -87,7 +87,8 @@ pub fn data(recipe: &Recipe, known: &[String], surroundings: &dyn Surroundings) 
     if train.is_empty() || valid.is_empty() {
         refuse!("the data set has no images to {}", if train.is_empty() { "learn from" } else { "validate on" });
     }
-    let mut remarks: Vec<String> = left_out(recipe, &[&*train, &*valid]).into_iter().collect();
+    let ignored = SourceEntry::named(&recipe.data.kind)?.ignored(&recipe.data);
+    let mut remarks: Vec<String> = left_out(recipe, &[&*train, &*valid]).into_iter().chain(ignored).collect();
     let (classes, whose) = match known {
         [] => (train.class_names().to_vec(), "the training data"),
         known => (known.to_vec(), "the run"),

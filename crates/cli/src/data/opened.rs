@@ -57,9 +57,12 @@ pub(crate) fn open(path: &Path, which: Which, options: DecodeOptions) -> Result<
         Which::Both => {
             let train = match (split(Split::Train), split(Split::Val)) {
                 (Ok(train), _) => train,
+                // A part that is there but does not fit together is not a missing one.
+                (Err(error @ DataError::Mismatch { .. }), _) | (Err(error), Err(_)) => {
+                    return Err(error).context("cannot open the data set");
+                }
                 // Data that is only to be evaluated has no part to learn from.
                 (Err(_), Ok(test)) => return Ok(vec![("test", test)]),
-                (Err(error), Err(_)) => return Err(error).context("cannot open the data set"),
             };
             match split(Split::Val) {
                 Ok(test) if is_same(&*train, &*test) => vec![("all", train)],

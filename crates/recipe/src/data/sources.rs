@@ -181,9 +181,7 @@ impl SourceEntry {
     /// Refuses keys that data of this kind, or shards of any kind, would ignore.
     pub(super) fn check(&self, source: &DataSource, is_shards: bool) -> Result<()> {
         let given = [
-            ("train", source.train.is_some()),
-            ("test", source.test.is_some()),
-            ("side", source.side.is_some()),
+            ("side", source.side.is_some() && self.is_made_up()),
             ("validate_on", source.validate_on != ValidationPart::Val),
             ("only_classes", !source.only_classes.is_empty()),
             ("single_class", source.single_class),
@@ -201,6 +199,14 @@ impl SourceEntry {
             Some((key, _)) => refuse!("`data.{key}` has no effect on {what}; remove it"),
             None => Ok(()),
         }
+    }
+
+    /// A remark about keys of generated data, which recipes for it keep when they are given files.
+    pub(super) fn ignored(&self, source: &DataSource) -> Option<String> {
+        let given = [("train", source.train), ("test", source.test), ("side", source.side)];
+        let given = given.iter().filter(|(_, value)| value.is_some() && !self.is_made_up());
+        let keys: Vec<String> = given.map(|(key, _)| format!("`data.{key}`")).collect();
+        (!keys.is_empty()).then(|| format!("{} is for generated data and has no effect on files", keys.join(" and ")))
     }
 
     /// The features of TFRecord files that hold such samples.

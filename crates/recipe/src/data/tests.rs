@@ -150,13 +150,13 @@ fn validation_folders_of_other_names_were_passed_over_in_silence() {
 fn keys_of_data_that_change_nothing_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     classes(folder.path(), &["cat", "dog"], 5);
-    for change in
-        ["data.swap=true", "data.single_class=true", "data.train=5", "data.columns=[\"a\"]", "data.label_key=x"]
-    {
+    for change in ["data.swap=true", "data.single_class=true", "data.columns=[\"a\"]", "data.label_key=x"] {
         let problem = refused(data(&recipe("classify", folder.path(), &[change]), &[], &here()));
         let key = change.split('=').next().unwrap();
         assert_eq!(problem, format!("`{key}` has no effect on data of kind \"folder\"; remove it"));
     }
+    let data = data(&recipe("classify", folder.path(), &["data.train=5"]), &[], &here()).unwrap();
+    assert!(data.remarks.contains(&"`data.train` is for generated data and has no effect on files".to_string()));
 }
 
 #[test]

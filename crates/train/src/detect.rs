@@ -39,7 +39,7 @@ pub struct Detect {
     slot_counts: Vec<usize>,
 }
 
-/// Box, class and distance losses, the loss per image, and how many batches there were.
+/// Box, class and distance losses, the loss itself, and how many batches there were.
 const SUMS: usize = 5;
 
 /// Samples, orders and mixtures use other streams of random numbers.
@@ -111,22 +111,23 @@ impl Detect {
         Cells::new(images.trace(), [images.dim(1), images.dim(2)], &head.strides)
     }
 
-    /// What is minimized, the loss that is shown and its three parts. `epoch` is a scalar.
-    fn loss(&self, head: &DetectorHead, cells: &Cells, raw: &[Tensor], truth: &Truth, epoch: &Tensor) -> [Tensor; 5] {
+    /// The loss and its three parts. `epoch` is a scalar.
+    fn loss(&self, head: &DetectorHead, cells: &Cells, raw: &[Tensor], truth: &Truth, epoch: &Tensor) -> [Tensor; 4] {
         let BoxCode::Distances { bins } = head.code else {
             let parts = transport(cells, &raw[0], truth);
             let first_late = self.epochs.saturating_sub(LAST_EPOCHS) as f64;
             let late = epoch.greater_equal(&epoch.scalar_like(first_late)).convert(DType::F32);
             let [boxes, classes] = [parts.boxes * TransportLoss::BOX_GAIN, parts.objectness + parts.classes];
             let distances = parts.distances * late;
-            let total = &boxes + &classes + &distances;
-            return [total.clone(), total, boxes, classes, distances];
+            return [&boxes + &classes + &distances, boxes, classes, distances];
         };
+        let images = truth.counts.sum_all();
         let of = |raw: &Tensor, assignment: TaskAligned| {
             let parts = Aligned { assignment, bins }.loss(cells, raw, truth);
             let [boxes, classes, distances] = self.gains;
             let parts = [parts.boxes * boxes, parts.classes * classes, parts.distances * distances];
-            (&parts[0] + &parts[1] + &parts[2], parts)
+            let total = (&parts[0] + &parts[1] + &parts[2]) * &images;
+            (total, parts)
         };
         let (many, parts) = of(&raw[0], TaskAligned::MANY);
         let (total, [boxes, classes, distances]) = match head.one_to_one {
@@ -137,9 +138,7 @@ impl Detect {
                 (many * &share + one * (1.0 - share), parts)
             }
         };
-        // The sum over images is minimized, as Ultralytics does; what is shown must not depend on how many a batch has.
-        let images = truth.counts.sum_all();
-        [&total * images, total, boxes, classes, distances]
+        [total, boxes, classes, distances]
     }
 
     /// Corners in pixels and scores, `[n, cells, 4 + classes]`.
@@ -211,12 +210,11 @@ impl Task for Detect {
         let raw = self.model.outputs(&cx.root(), &images, false);
         let (head, truth) = (self.head(), Truth::new(&corners, classes, mask));
         let cells = self.cells(&images, &head);
-        let [minimized, shown, boxes, of_classes, distances] =
-            self.loss(&head, &cells, &raw, &truth, &epoch.mean_all());
-        let one = shown.full_like(1.0);
-        let sums = vector(&[boxes, of_classes, distances, shown.clone(), one]);
+        let [total, boxes, of_classes, distances] = self.loss(&head, &cells, &raw, &truth, &epoch.mean_all());
+        let one = total.full_like(1.0);
+        let sums = vector(&[boxes, of_classes, distances, total.clone(), one]);
         let predictions = matches!(cx.mode(), Mode::Evaluate).then(|| self.answers(&head, &cells, &raw));
-        Outcome { loss: shown, predictions, ..Outcome::new(minimized, sums) }
+        Outcome { predictions, ..Outcome::new(total, sums) }
     }
 
     fn metrics(&self, sums: &[f64], _: bool) -> Vec<Metric> {

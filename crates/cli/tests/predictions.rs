@@ -138,7 +138,18 @@ fn merged_weights_predicted_in_another_size_than_their_run() {
             });
         }
     }
-    let train = ["train", "dinov2-finetune", "--model", "dinov2-test", "--data", "data", "--image-size", "48"];
+    let train = [
+        "train",
+        "dinov2-finetune",
+        "--model",
+        "dinov2-test",
+        "--weights",
+        "none",
+        "--data",
+        "data",
+        "--image-size",
+        "48",
+    ];
     let short = ["--lora-rank", "2", "--epochs", "1", "--batch-size", "4", "--device", "cpu", "--out", "run", "--json"];
     done(at, &[&train[..], &short].concat());
     done(at, &["weights", "merge", "run", "merged.safetensors"]);

@@ -32,7 +32,7 @@ fn refused(folder: &Path, arguments: &[&str], sentence: &str) {
 }
 
 fn last_object(text: &str) -> Value {
-    serde_json::from_str(text.lines().last().unwrap()).unwrap()
+    serde_json::from_str(text.lines().rfind(|line| line.starts_with('{')).unwrap()).unwrap()
 }
 
 fn dims(path: &Path) -> [usize; 3] {

@@ -122,7 +122,8 @@ fn the_largest_form_of_a_step_decides() {
     command.args(["--set", "augment.multi_scale=0.5", "--epochs", "1", "--out"]).arg(folder.path().join("run"));
     let output = command.output().unwrap();
     let text = [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).concat();
-    assert!(output.status.success() && text.contains("batch size: 8; its steps take"), "{text}");
+    assert!(output.status.success() && text.contains("batch size: 8, on a processor"), "{text}");
+    assert!(text.contains("its steps take"), "{text}");
 }
 
 #[test]

@@ -39,6 +39,9 @@ pub fn train_adapters(out: &Path, workers: usize) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_octant"));
     command.args(["train", "glyphs", "--model", "dinov2-test", "--json", "--threads", "1", "--lora-rank", "4"]);
     command.args(["--workers", &workers.to_string()]);
+    // Its patches divide 32 pixels, not 28.
+    command.args(["--set", "phases.0.transform=[{op=\"resize\",size=[32,32]}]"]);
+    command.args(["--set", "eval_transform=[{op=\"resize\",size=[32,32]}]"]);
     command.args(["--set", "data.train=256", "--set", "data.test=32", "--batch-size", "16", "--epochs", "3"]);
     command.args(["--checkpoint-every", "5", "--out"]).arg(out);
     command

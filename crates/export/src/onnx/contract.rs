@@ -180,8 +180,7 @@ impl Writer<'_> {
             result: node.outputs[0],
             nodes: Vec::new(),
         };
-        loop {
-            let &[next] = self.uses.only_consumers(found.result) else { break };
+        while let &[next] = self.uses.only_consumers(found.result) {
             if self.uses.is_output(found.result) {
                 break;
             }

@@ -120,9 +120,26 @@ impl<'n> Writer<'n> {
             }
             Op::Call { .. } => Err(self.refusal(node, "its body was not inlined")),
             Op::While { .. } | Op::If { .. } => Err(self.refusal(node, "loops and branches are not written")),
-            Op::Bitcast(_) | Op::RandomBits { .. } => Err(self.refusal(node, "ONNX does not look at bits")),
+            Op::Bitcast(dtype) => self.bitcast(node, *dtype),
+            Op::RandomBits { .. } => Err(self.refusal(node, "ONNX does not look at bits")),
             Op::DynamicSlice { .. } | Op::DynamicUpdateSlice => Err(self.refusal(node, "its position is data")),
             Op::SelectAndScatter { .. } | Op::Scatter(_) => Err(self.refusal(node, "only training needs it")),
+        }
+    }
+
+    /// Bits that are read as another type and back hide a value from its gradient: nothing is written for the pair.
+    fn bitcast(&mut self, node: &Node, dtype: DType) -> Result<(), ExportError> {
+        let before = self.producer(node.inputs[0]);
+        if matches!(before.op, Op::Bitcast(_)) && self.shape(before.inputs[0]).dtype() == dtype {
+            let stored = self.stored(before.inputs[0])?;
+            self.keep(node.outputs[0], stored.name, stored.order);
+            return Ok(());
+        }
+        let nodes = self.network.graph().nodes();
+        let is_undone = |&next: &usize| matches!(nodes[next].op, Op::Bitcast(_));
+        match self.uses.consumers(node.outputs[0]).iter().all(is_undone) {
+            true => Ok(()),
+            false => Err(self.refusal(node, "ONNX does not look at bits")),
         }
     }
 

@@ -2,7 +2,7 @@
 
 use super::writer::{Writer, int, text};
 use crate::ExportError;
-use octant_graph::{Binary, Comparison, LayerNormKernel, Node, Op, Reduction, Unary, ValueId};
+use octant_graph::{AttentionKernel, Binary, Comparison, LayerNormKernel, Node, Op, Reduction, Unary, ValueId};
 use std::f64::consts::FRAC_1_SQRT_2;
 
 impl Writer<'_> {
@@ -13,6 +13,11 @@ impl Writer<'_> {
                 LayerNormKernel::decode(&hint.integers).filter(|_| hint.name == LayerNormKernel::FORWARD)
         {
             return self.layer_norm(node, norm.epsilon).map(|()| true);
+        }
+        if let Op::Call { kernel: Some(hint), .. } = &node.op
+            && let Some(kernel) = AttentionKernel::decode(hint).filter(|_| hint.name == AttentionKernel::FORWARD)
+        {
+            return self.attention(node, &kernel).map(|()| true);
         }
         if let Some(x) = self.relu(node) {
             return self.single(node, "Relu", x).map(|()| true);

@@ -10,9 +10,11 @@ use std::path::PathBuf;
 
 /// Run an exported file in another runtime, and compare its outputs with our predictions
 #[derive(clap::Args)]
-#[command(after_help = "Examples:\n  octant check-export classify-1.onnx --data DIR\n  octant check-export model.onnx \
+#[command(
+    after_help = "Examples:\n  octant check-export classify-1.onnx --data DIR\n  octant check-export model.onnx \
                         --data DIR --runtime openvino\n\nPython 3 runs the runtime (`pip install onnxruntime`); the \
-                        environment variable OCTANT_PEER_PYTHON names another interpreter.")]
+                        environment variable OCTANT_PEER_PYTHON names another interpreter."
+)]
 pub(crate) struct Arguments {
     /// What `octant export` wrote
     file: PathBuf,
@@ -77,7 +79,8 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
     } else {
         println!("{} and Octant on {}, {}:", found.runtime, count(found.images as u64, "image"), facts.precision());
         println!("  largest relative difference  {:.2e}", found.difference);
-        let pixels = if found.changed_pixels > 0 { format!(" ({} pixels)", found.changed_pixels) } else { String::new() };
+        let pixels =
+            if found.changed_pixels > 0 { format!(" ({} pixels)", found.changed_pixels) } else { String::new() };
         println!("  changed predictions          {} of {}{pixels}", found.changed, found.images);
         println!("  of these within 1e-4 of a threshold or of the runner-up  {}", found.within_margin);
         found.beyond_margin.iter().take(10).for_each(|path| println!("  changed: {}", path.display()));

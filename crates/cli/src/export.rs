@@ -11,11 +11,13 @@ use std::time::Instant;
 
 /// Write a run or a model as a file that other runtimes execute
 #[derive(clap::Args)]
-#[command(after_help = "Examples:\n  octant export runs/classify-1\n  octant export resnet50 --weights pretrained --half\n  \
+#[command(
+    after_help = "Examples:\n  octant export runs/classify-1\n  octant export resnet50 --weights pretrained --half\n  \
                         octant export runs/detect-1 --nms --batch 1 --out detector.onnx\n\nA file takes normalized \
                         images and returns the network's output: logits, or a row of corners and scores per cell. Its \
                         metadata has the classes and the preprocessing; --with-preprocessing puts both ends into the file. \
-                        docs/guides/export.md shows how to use it.")]
+                        docs/guides/export.md shows how to use it."
+)]
 pub(crate) struct Arguments {
     /// A run directory, a file of weights that names its network, or a model (`octant models` lists them)
     source: PathBuf,
@@ -106,7 +108,9 @@ fn options(arguments: &Arguments) -> Result<OnnxExport> {
         bail!("--format {}: files are written as onnx", arguments.format);
     }
     if arguments.with_preprocessing && (arguments.batch != "dynamic" || arguments.layout != "nchw") {
-        bail!("--with-preprocessing makes a file that takes one image [height, width, channels]; remove --batch and --layout");
+        bail!(
+            "--with-preprocessing makes a file that takes one image [height, width, channels]; remove --batch and --layout"
+        );
     }
     let channels_first = match arguments.layout.as_str() {
         "nchw" => true,

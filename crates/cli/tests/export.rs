@@ -11,7 +11,7 @@ use std::process::Command;
 
 /// A small classifier on generated images, and a folder of them.
 fn classifier(at: &Path) {
-    done(at, &["data", "synth", "glyphs", "set", "--count", "60"]);
+    done(at, &["data", "synth", "shapes", "set", "--count", "60"]);
     let train = ["train", "classify", "--data", "set", "--model", "resnet-tiny", "--epochs", "1", "--batch-size", "8"];
     done(at, &[&train[..], &["--device", "cpu", "--out", "run"]].concat());
 }
@@ -36,7 +36,13 @@ fn a_run_could_not_leave_as_a_file_for_other_runtimes() {
     let at = folder.path();
     classifier(at);
     let text = done(at, &["export", "run"]);
-    for part in ["run.onnx: ", "opset 18", "takes    images f32[batch, 3, ", "returns  logits f32[batch, ", "check-export run.onnx"] {
+    for part in [
+        "run.onnx: ",
+        "opset 18",
+        "takes    images f32[batch, 3, ",
+        "returns  logits f32[batch, ",
+        "check-export run.onnx",
+    ] {
         assert!(text.contains(part), "{part}: {text}");
     }
     let line = last_line(&done(at, &["export", "run", "--with-preprocessing", "--out", "whole.onnx", "--json"]));
@@ -58,6 +64,29 @@ fn a_run_could_not_leave_as_a_file_for_other_runtimes() {
 }
 
 #[test]
+fn exported_detectors_find_the_same_boxes() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    done(at, &["data", "synth", "scenes", "set", "--count", "60", "--side", "96"]);
+    let train =
+        ["train", "detect", "--data", "set", "--model", "yolov8-tiny", "--image-size", "64", "--batch-size", "8"];
+    let fast = ["--optimizer", "adamw", "--lr", "0.01", "--set", "augment.mosaic=0", "--epochs", "40"];
+    done(at, &[&train[..], &fast, &["--device", "cpu", "--out", "run"]].concat());
+    let forms: [&[&str]; 3] = [&[], &["--nms", "--conf", "0.05"], &["--with-preprocessing", "--nms", "--conf", "0.05"]];
+    for (number, form) in forms.into_iter().enumerate() {
+        let file = format!("{number}.onnx");
+        done(at, &[&["export", "run", "--out", &file][..], form].concat());
+        let Some((code, out, err)) = check(at, &[&file, "--data", "set", "--json"]) else {
+            return println!("SKIPPED: onnxruntime runs exported models; `cargo xtask test` installs it");
+        };
+        assert_eq!(code, 0, "{form:?}: {out}{err}");
+        let found = last_line(&out);
+        assert_eq!(found["changed_beyond_margin"].as_array().unwrap().len(), 0, "{form:?}: {found}");
+        assert!(found["largest_relative_difference"].as_f64().unwrap() < 1e-3, "{form:?}: {found}");
+    }
+}
+
+#[test]
 fn a_missing_runtime_is_one_clear_sentence() {
     let folder = tempfile::tempdir().unwrap();
     let at = folder.path();
@@ -68,7 +97,11 @@ fn a_missing_runtime_is_one_clear_sentence() {
     let output = command.env("OCTANT_PEER_PYTHON", "no-such-python").output().unwrap();
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(text.contains("cannot start no-such-python") && text.contains("install Python 3"), "{text}");
-    refused(at, &["check-export", "run.onnx", "--data", "set", "--runtime", "onxruntime"], "use onnxruntime or openvino");
+    refused(
+        at,
+        &["check-export", "run.onnx", "--data", "set", "--runtime", "onxruntime"],
+        "use onnxruntime or openvino",
+    );
     refused(at, &["check-export", "run/config.toml", "--data", "set"], "it is no ONNX file");
 }
 

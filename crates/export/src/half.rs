@@ -37,6 +37,9 @@ fn op(op: &Op) -> Result<Op, ExportError> {
             Op::Constant(made.map_err(|error| ExportError::Refused(error.to_string()))?)
         }
         Op::Dot(dot) => Op::Dot(octant_graph::DotGeneral { dtype: replaced(dot.dtype), ..dot.clone() }),
+        Op::Convolution(conv) => {
+            Op::Convolution(octant_graph::Convolution { dtype: replaced(conv.dtype), ..conv.clone() })
+        }
         Op::Call { body, recompute, kernel } => {
             let kernel = kernel.as_deref().map(|hint| match LayerNormKernel::decode(&hint.integers) {
                 Some(norm) if hint.name == LayerNormKernel::FORWARD => {
@@ -51,13 +54,20 @@ fn op(op: &Op) -> Result<Op, ExportError> {
     })
 }
 
-/// Refuses weights that have no finite counterpart in f16.
+/// Refuses weights that are infinite in f16, and scalars that become 0: what is divided by them would be infinite.
 pub(crate) fn require_range(builder: &GraphBuilder, from: ValueId, to: &HostTensor) -> Result<(), ExportError> {
-    let Op::Constant(before) = &builder.graph().producer(from).op else { return Ok(()) };
-    let infinite = |tensor: &HostTensor| tensor.to_f64s().iter().filter(|number| number.is_infinite()).count();
-    if infinite(before) == infinite(to) {
-        return Ok(());
+    let producer = builder.graph().producer(from);
+    let Op::Constant(before) = &producer.op else { return Ok(()) };
+    let (numbers, rounded) = (before.to_f64s(), to.to_f64s());
+    let path = &producer.path;
+    if numbers.iter().zip(&rounded).any(|(number, rounded)| number.is_finite() && rounded.is_infinite()) {
+        let text = format!("{path} has numbers above 65504, the largest of f16; export in f32 instead");
+        return Err(ExportError::Refused(text));
     }
-    let path = &builder.graph().producer(from).path;
-    Err(ExportError::Refused(format!("{path} has numbers above 65504, the largest of f16; export in f32 instead")))
+    match (&numbers[..], &rounded[..]) {
+        (&[number], &[0.0]) if number != 0.0 => {
+            Err(ExportError::Refused(format!("{number:e} in {path} is 0 in f16; export in f32 instead")))
+        }
+        _ => Ok(()),
+    }
 }

@@ -3,7 +3,9 @@
 use crate::{ExportError, half};
 use octant_graph::evaluate::evaluate;
 use octant_graph::passes;
-use octant_graph::{AttentionKernel, DType, Graph, GraphBuilder, HostTensor, KernelHint, LayerNormKernel, Node, Op, Shape, ValueId};
+use octant_graph::{
+    AttentionKernel, DType, Graph, GraphBuilder, HostTensor, KernelHint, LayerNormKernel, Node, Op, Shape, ValueId,
+};
 use std::collections::HashMap;
 
 /// Two batch sizes without a common factor: a number that follows the batch is told from one that does not.

@@ -104,7 +104,8 @@ impl Writer<'_> {
         let numbers = HostTensor::from_f64s(Shape::new(DType::I64, [1, count, 1]), &numbers);
         let numbers = numbers.map_err(|error| ExportError::Refused(error.to_string()))?;
         let numbers = self.tensor("class_numbers", &[1, count, 1], DType::I64, numbers.bytes());
-        let [best, class] = [best, class].map(|name| self.emit("Unsqueeze", path, vec![name.into(), axis.clone()], vec![]));
+        let [best, class] =
+            [best, class].map(|name| self.emit("Unsqueeze", path, vec![name.into(), axis.clone()], vec![]));
         let is_class = self.emit("Equal", path, vec![class, numbers], vec![]);
         Ok(self.emit("Where", path, vec![is_class, best, zero.into()], vec![]))
     }

@@ -38,7 +38,7 @@ impl Writer<'_> {
                 let (pads, more) = padding(&conv.padding);
                 input = self.padded(&input, &more, &node.path);
                 let reversed = if conv.reversed { 2..rank } else { 2..2 };
-                let weights = self.weights(node, &kernel, affine.as_ref(), reversed)?;
+                let weights = self.weights(node, &kernel, affine.as_ref(), reversed, false)?;
                 let attributes = vec![
                     ints("kernel_shape", &numbers(&sizes)),
                     ints("strides", &numbers(&conv.strides)),
@@ -77,12 +77,7 @@ impl Writer<'_> {
         }
         let rank = kernel.len();
         let reversed = if conv.reversed { 2..2 } else { 2..rank };
-        let mut order = kernel.to_vec();
-        // Outputs are the second axis of a transposed kernel.
-        let weights = self.weights(node, &order, affine, reversed)?;
-        order.swap(0, 1);
-        let permutation: Vec<i64> = [1, 0].into_iter().chain(2..rank as i64).collect();
-        let weights = self.permute(&weights, &permutation);
+        let weights = self.weights(node, kernel, affine, reversed, true)?;
         let extents = sizes.iter().zip(&conv.kernel_dilation).map(|(&size, &factor)| ((size - 1) * factor) as i64);
         let edges: Vec<(i64, i64)> =
             extents.zip(&conv.padding).map(|(extent, &(low, high))| (extent - low, extent - high)).collect();
@@ -130,23 +125,29 @@ impl Writer<'_> {
         self.emit("Pad", path, vec![name.to_string(), pads], vec![])
     }
 
-    /// The kernel with outputs first, times the factors of what follows, some axes read backwards.
+    /// The kernel with outputs first, or inputs where the convolution is transposed, times the factors of what follows, some
+    /// axes read backwards.
     fn weights(
         &mut self,
         node: &Node,
         order: &[usize],
         affine: Option<&ChannelAffine>,
         reversed: std::ops::Range<usize>,
+        inputs_first: bool,
     ) -> Result<String, ExportError> {
         let value = node.inputs[1];
+        let mut written = order.to_vec();
+        if inputs_first {
+            written.swap(0, 1);
+        }
         let Op::Constant(tensor) = &self.producer(value).op else {
             if affine.is_some() || !reversed.is_empty() {
                 return Err(self.refusal(node, "its kernel is no constant"));
             }
-            return self.operand(value, order);
+            return self.operand(value, &written);
         };
         if affine.is_none() && reversed.is_empty() {
-            return self.operand(value, order);
+            return self.operand(value, &written);
         }
         let dims: Vec<usize> = order.iter().map(|&axis| tensor.dims()[axis]).collect();
         let shape = Shape::new(tensor.dtype(), dims.clone());
@@ -165,7 +166,11 @@ impl Writer<'_> {
         let made = HostTensor::from_f64s(shape, &numbers);
         let made = made.map_err(|error| ExportError::Refused(error.to_string()))?;
         let path = self.producer(value).path.clone();
-        Ok(self.tensor(&path, &dims, tensor.dtype(), made.bytes()))
+        let mut axes: Vec<usize> = (0..dims.len()).collect();
+        if inputs_first {
+            axes.swap(0, 1);
+        }
+        Ok(self.constant(&path, &made, &axes))
     }
 
     /// The affine function of channels that alone reads a convolution with a constant kernel: norms and biases.

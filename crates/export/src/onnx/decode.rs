@@ -112,10 +112,15 @@ impl Writer<'_> {
     }
 
     /// Corners in pixels of the frame, `[most, 4]`, in pixels of the image and clipped to it.
-    pub(super) fn unfitted(&mut self, corners: &str, [vertical, horizontal]: &[Axis; 2]) -> Result<String, ExportError> {
+    pub(super) fn unfitted(
+        &mut self,
+        corners: &str,
+        [vertical, horizontal]: &[Axis; 2],
+    ) -> Result<String, ExportError> {
         let mut parts = Vec::new();
         let first = self.integers(&[0]);
-        for of_axis in [|axis: &Axis| axis.offset.clone(), |axis: &Axis| axis.scale.clone(), |axis: &Axis| axis.old.clone()]
+        for of_axis in
+            [|axis: &Axis| axis.offset.clone(), |axis: &Axis| axis.scale.clone(), |axis: &Axis| axis.old.clone()]
         {
             let pair = [of_axis(horizontal), of_axis(vertical)];
             let mut numbers = Vec::new();

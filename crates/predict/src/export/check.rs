@@ -1,10 +1,13 @@
 //! Exported files beside our own predictions.
 
-use super::compare::{Compared, boxes_of, compare_boxes, compare_classes, compare_mask, compare_numbers};
+use super::compare::{
+    Compared, boxes_of, compare_boxes, compare_classes, compare_marks, compare_mask, compare_numbers,
+};
 use super::peer::{Peer, PeerChoice};
 use super::{ExportedFacts, OutputKind};
 use crate::error::{Result, refuse};
 use crate::{Layer, ModelChoice, Network, NetworkFile, Output, PredictOptions, Predictor};
+use octant_archive::Archive;
 use octant_imaging::Image;
 use octant_imaging::geometry::{Border, center_window, crop, pad_to};
 use octant_metrics::boxes::{Suppression, suppress};
@@ -12,6 +15,8 @@ use octant_nn::Precision;
 use octant_runtime::Backend;
 use octant_tensor::{AlignedBytes, Bytes, DType, HostTensor, Shape};
 use octant_train::step::StepOptions;
+use octant_zoo::ModelEntry;
+use octant_zoo::identity::Card;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -43,12 +48,13 @@ pub fn exported_network(facts: &ExportedFacts, path: Option<&Path>) -> Result<Ne
     let entry = octant_zoo::find(facts.require("octant.model")?)?;
     let mut network = match (path, facts.weights()) {
         (Some(path), _) if path.join("config.toml").is_file() => NetworkFile::open(path)?.network()?,
-        (Some(path), _) => Network::of_model(entry, Some(path), &ModelChoice::default())?,
-        (None, Some(weights)) if weights.is_file() => {
-            Network::of_model(entry, Some(&weights), &ModelChoice::default())?
-        }
+        (Some(path), _) => of_file(path, entry)?,
+        (None, Some(weights)) if weights.is_file() => of_file(&weights, entry)?,
         (None, Some(weights)) => {
-            refuse!("the weights that the file was made from are not at {}; name them with --against", weights.display())
+            refuse!(
+                "the weights that the file was made from are not at {}; name them with --against",
+                weights.display()
+            )
         }
         (None, None) => refuse!("the file was made from random weights: there is nothing to compare it with"),
     };
@@ -59,6 +65,15 @@ pub fn exported_network(facts: &ExportedFacts, path: Option<&Path>) -> Result<Ne
     // A file computes in f32, or in f16 as a difference from it.
     network.recipe.step = StepOptions { precision: Precision::F32, ..network.recipe.step };
     Ok(network)
+}
+
+/// The network of a file of weights: by the settings that it carries, or as the model's published weights.
+fn of_file(path: &Path, entry: &'static ModelEntry) -> Result<Network> {
+    let names_network = Card::of(&Archive::open(path)?).entry().is_some_and(|named| named.name == entry.name);
+    match names_network {
+        true => NetworkFile::open(path)?.network(),
+        false => Network::of_model(entry, Some(path), &ModelChoice::default()),
+    }
 }
 
 /// Executes a file in another runtime on images, and compares its outputs with our predictions.
@@ -79,7 +94,8 @@ pub fn check_export(
     if let Some(side) = side {
         network.resize_images(side)?;
     }
-    let options = PredictOptions { side, boxes: boxes.unwrap_or(PredictOptions::default().boxes), ..Default::default() };
+    let options =
+        PredictOptions { side, boxes: boxes.unwrap_or(PredictOptions::default().boxes), ..Default::default() };
     let predictor = Predictor::new(network, backend, options.clone())?;
     if predictor.image_size().is_some_and(|size| size != [height, width]) {
         let [now_height, now_width] = predictor.image_size().unwrap_or_default();
@@ -137,15 +153,15 @@ impl Check<'_> {
             OutputKind::Logits | OutputKind::Values | OutputKind::Image => Layer::Output,
             other => refuse!("a file that takes normalized images does not return {}", other.name()),
         };
-        let ours = self.predictor.run(layer, dims, &pixels)?;
+        let ours = Numbers::of(&self.predictor.run(layer, dims, &pixels)?);
+        let found = found.iter().map(|(name, tensor)| (name.as_str(), Numbers::of(tensor))).collect();
         (0..images.len()).map(|row| self.row(&found, &ours, row)).collect()
     }
 
-    fn row(&self, found: &HashMap<String, HostTensor>, ours: &HostTensor, row: usize) -> Result<Compared> {
-        let kind = self.facts.output()?;
-        let ours = row_of(ours, row);
+    fn row(&self, found: &HashMap<&str, Numbers>, ours: &Numbers, row: usize) -> Result<Compared> {
+        let (kind, channels, ours) = (self.facts.output()?, ours.channels, ours.row(row));
         let theirs = |name: &str| match found.get(name) {
-            Some(tensor) => Ok(row_of(tensor, row)),
+            Some(numbers) => Ok(numbers.row(row)),
             None => refuse!("the file has no output {name}; export it again"),
         };
         let classes = self.predictor.network().outputs;
@@ -155,19 +171,22 @@ impl Check<'_> {
         };
         Ok(match kind {
             OutputKind::Logits if self.facts.is_mask() => {
-                compare_mask(&ours, &self.in_our_order(theirs("logits")?, ours.len()), 0.0)
+                compare_mask(ours, &self.in_our_order(theirs("logits")?, channels), 0.0)
             }
-            OutputKind::Logits => compare_classes(&softmax(&ours), &softmax(&theirs("logits")?)).of(&ours, &theirs("logits")?),
-            OutputKind::Values => compare_numbers(&ours, &theirs("values")?),
-            OutputKind::Image => compare_numbers(&ours, &self.in_our_order(theirs("image")?, ours.len())),
+            OutputKind::Logits => {
+                let theirs = theirs("logits")?;
+                compare_classes(&softmax(ours), &softmax(theirs)).of(ours, theirs)
+            }
+            OutputKind::Values => compare_numbers(ours, theirs("values")?),
+            OutputKind::Image => compare_numbers(ours, &self.in_our_order(theirs("image")?, channels)),
             OutputKind::Rows => {
                 let theirs = theirs("rows")?;
-                let (ours_shown, theirs_shown) = (suppressed(&ours), suppressed(&theirs));
-                compare_boxes(&ours_shown, &theirs_shown, &ours, classes, &self.suppression()).of(&ours, &theirs)
+                let shown = [ours, theirs].map(suppressed);
+                compare_boxes(&shown[0], &shown[1], ours, classes, &self.suppression()).of(ours, theirs)
             }
             OutputKind::Boxes => {
-                let theirs = boxes_of(&theirs("boxes")?, &theirs("scores")?, &theirs("classes")?);
-                compare_boxes(&suppressed(&ours), &theirs, &ours, classes, &self.suppression())
+                let theirs = boxes_of(theirs("boxes")?, theirs("scores")?, theirs("classes")?);
+                compare_boxes(&suppressed(ours), &theirs, ours, classes, &self.suppression())
             }
             other => refuse!("a file that takes normalized images does not return {}", other.name()),
         })
@@ -187,8 +206,12 @@ impl Check<'_> {
             Output::Classes(classes) => compare_classes(&classes.scores, &theirs("probabilities")?),
             Output::Values(values) => compare_numbers(&values.values, &theirs("values")?),
             Output::Mask(mask) => {
-                let ours: Vec<f64> = mask.marked.values().iter().map(|&mark| f64::from(mark) / 255.0).collect();
-                compare_mask(&ours, &theirs("mask")?.iter().map(|mark| mark / 255.0).collect::<Vec<_>>(), 0.5)
+                let prepared = self.predictor.preparation().prepare(image)?;
+                let seen = self.predictor.run(Layer::Prediction, prepared.image.dims(), &[&prepared.image])?;
+                let levels =
+                    |image: &Image<u8>| image.values().iter().map(|&level| f64::from(level)).collect::<Vec<_>>();
+                let scores = prepared.scores(&seen, 0)?;
+                compare_marks(&levels(&mask.marked), &theirs("mask")?, &levels(&scores))
             }
             Output::Boxes(boxes) => {
                 let found = boxes_of(&theirs("boxes")?, &theirs("scores")?, &theirs("classes")?);
@@ -197,7 +220,9 @@ impl Check<'_> {
                 let classes = self.predictor.network().outputs;
                 compare_boxes(&boxes.shown, &found, &rows.to_f64s(), classes, &self.suppression())
             }
-            Output::Image(_) | Output::Features(_) => refuse!("images that are made are not exported with preprocessing"),
+            Output::Image(_) | Output::Features(_) => {
+                refuse!("images that are made are not exported with preprocessing")
+            }
         })
     }
 
@@ -244,22 +269,34 @@ impl Check<'_> {
     }
 
     /// Numbers of an image with channels last, as ours have them.
-    fn in_our_order(&self, numbers: Vec<f64>, count: usize) -> Vec<f64> {
-        let pixels = self.size[0] * self.size[1];
-        let channels = (count / pixels.max(1)).max(1);
-        let is_whole = count == pixels * channels && numbers.len() == count;
-        if !self.facts.is_channels_first() || channels == 1 || !is_whole {
-            return numbers;
+    fn in_our_order(&self, numbers: &[f64], channels: usize) -> Vec<f64> {
+        let pixels = numbers.len() / channels.max(1);
+        match self.facts.is_channels_first() && channels > 1 {
+            true => (0..numbers.len()).map(|index| numbers[index % channels * pixels + index / channels]).collect(),
+            false => numbers.to_vec(),
         }
-        (0..count).map(|index| numbers[index % channels * pixels + index / channels]).collect()
     }
 }
 
-/// The numbers of one row of a batch.
-fn row_of(batch: &HostTensor, row: usize) -> Vec<f64> {
-    let numbers = batch.to_f64s();
-    let share = numbers.len() / batch.dims().first().copied().unwrap_or(1).max(1);
-    numbers[row * share..][..share].to_vec()
+/// The numbers of a batch.
+struct Numbers {
+    all: Vec<f64>,
+    rows: usize,
+    /// The length of the last axis.
+    channels: usize,
+}
+
+impl Numbers {
+    fn of(batch: &HostTensor) -> Numbers {
+        let dims = batch.dims();
+        let (rows, channels) = (dims.first().copied().unwrap_or(1).max(1), dims.last().copied().unwrap_or(1));
+        Numbers { all: batch.to_f64s(), rows, channels }
+    }
+
+    fn row(&self, row: usize) -> &[f64] {
+        let share = self.all.len() / self.rows;
+        &self.all[row * share..][..share]
+    }
 }
 
 fn softmax(logits: &[f64]) -> Vec<f64> {

@@ -62,6 +62,17 @@ pub(super) fn compare_mask(ours: &[f64], theirs: &[f64], threshold: f64) -> Comp
     Compared { changed: !changed.is_empty(), is_close, pixels: changed.len(), difference: 0.0 }.of(ours, theirs)
 }
 
+/// Marked pixels of the original image; `scores` are ours before they are compared with the threshold, in levels of which
+/// 128 is the first that is marked. A level more or less is what a pixel of another level makes of a resized image.
+pub(super) fn compare_marks(ours: &[f64], theirs: &[f64], scores: &[f64]) -> Compared {
+    const LEVELS: f64 = 2.0;
+    let changed = || ours.iter().zip(theirs).zip(scores).filter(|((a, b), _)| a != b);
+    let is_close = changed().all(|(_, score)| (score - 127.5).abs() < LEVELS);
+    let (pixels, fits) = (changed().count(), ours.len() == theirs.len());
+    let difference = if fits { pixels as f64 / ours.len().max(1) as f64 } else { f64::INFINITY };
+    Compared { difference, changed: pixels > 0 || !fits, is_close: is_close && fits, pixels }
+}
+
 /// Boxes after suppression; `rows` are ours before it.
 pub(super) fn compare_boxes(
     ours: &[FoundBox],
@@ -74,7 +85,8 @@ pub(super) fn compare_boxes(
     let mut difference: f64 = 0.0;
     let mut changed = ours.len() != theirs.len();
     for found in ours {
-        let near = |other: &FoundBox| other.class == found.class && overlap(&other.rectangle, &found.rectangle) > SAME_BOX;
+        let near =
+            |other: &FoundBox| other.class == found.class && overlap(&other.rectangle, &found.rectangle) > SAME_BOX;
         match left.iter().position(|other| near(other)) {
             Some(index) => difference = difference.max((left.swap_remove(index).score - found.score).abs()),
             None => changed = true,
@@ -90,31 +102,34 @@ fn overlap(a: &Rectangle, b: &Rectangle) -> f64 {
     if is_same { 1.0 } else { a.iou(b) }
 }
 
-/// Whether a score is within the margin of the threshold, or two boxes of a class overlap as much as the limit.
+/// Whether rounding may decide which boxes are kept: a score is at the threshold or as high as that of another class, two boxes
+/// of a class overlap as much as the limit, or two that exclude each other have the same score.
 fn is_close(rows: &[f64], classes: usize, rules: &Suppression) -> bool {
-    let mut candidates: Vec<(usize, Rectangle)> = Vec::new();
+    let limit = f64::from(rules.score);
+    let mut candidates: Vec<(usize, f64, Rectangle)> = Vec::new();
     for row in rows.chunks_exact(4 + classes) {
         let scores = &row[4..];
         let Some(class) = (0..classes).max_by(|&a, &b| scores[a].total_cmp(&scores[b])) else { continue };
+        let score = scores[class];
         let runner_up = (0..classes).filter(|&other| other != class).map(|other| scores[other]).fold(0.0, f64::max);
-        let limit = f64::from(rules.score);
-        if scores[class] > limit - MARGIN && scores[class] < limit + MARGIN {
+        if (score - limit).abs() < MARGIN || score > limit && score - runner_up < MARGIN {
             return true;
         }
-        if scores[class] > limit {
-            if scores[class] - runner_up < MARGIN && classes > 1 {
-                return true;
-            }
-            candidates.push((class, Rectangle::of_corners([row[0], row[1], row[2], row[3]])));
+        if score > limit {
+            candidates.push((class, score, Rectangle::of_corners([row[0], row[1], row[2], row[3]])));
         }
     }
-    let limit = f64::from(rules.overlap);
-    let touches = |index: usize| {
-        let (class, rectangle) = &candidates[index];
-        let of_class = candidates[index + 1..].iter().filter(|(other, _)| other == class);
-        of_class.into_iter().any(|(_, other)| (rectangle.iou(other) - limit).abs() < MARGIN)
+    candidates.sort_by(|a, b| b.1.total_cmp(&a.1));
+    // Boxes beyond the last one that is returned are cut off by their scores.
+    let is_cut = candidates.len() > rules.most;
+    let is_undecided = |(index, (class, score, rectangle)): (usize, &(usize, f64, Rectangle))| {
+        candidates[index + 1..].iter().any(|(other_class, other_score, other)| {
+            let (overlap, tie) = (rectangle.iou(other), score - other_score < MARGIN);
+            let meets = class == other_class && (overlap - f64::from(rules.overlap)).abs() < MARGIN;
+            meets || tie && (is_cut || class == other_class && overlap > f64::from(rules.overlap))
+        })
     };
-    (0..candidates.len()).any(touches)
+    candidates.iter().enumerate().any(is_undecided)
 }
 
 /// The boxes of a file's outputs; rows with score 0 fill them up.
@@ -152,6 +167,13 @@ mod tests {
     }
 
     #[test]
+    fn marks_count_unless_their_scores_are_at_the_threshold() {
+        let of = |scores: &[f64]| compare_marks(&[0.0, 255.0], &[255.0, 255.0], scores);
+        assert_eq!((of(&[127.0, 200.0]).is_close, of(&[127.0, 200.0]).pixels), (true, 1));
+        assert_eq!((of(&[100.0, 200.0]).is_close, of(&[100.0, 200.0]).difference), (false, 0.5));
+    }
+
+    #[test]
     fn a_missing_box_counts_unless_its_score_is_at_the_threshold() {
         let rules = Suppression::prediction();
         let of = |score: f64| FoundBox { class: 0, rectangle: Rectangle::of_corners([0.0, 0.0, 10.0, 10.0]), score };
@@ -160,6 +182,11 @@ mod tests {
         assert_eq!((missing.changed, missing.is_close), (true, false));
         let close = compare_boxes(&[of(0.25005)], &[], &row(0.25005), 2, &rules);
         assert_eq!((close.changed, close.is_close), (true, true));
+        let near = |shift: f64| [[0.0, 0.0, 10.0, 10.0, 0.9, 0.0], [0.0, 0.0, 10.0, 9.0, 0.9 - shift, 0.0]].concat();
+        let tie = compare_boxes(&[of(0.9)], &[], &near(0.00001), 2, &rules);
+        assert_eq!((tie.changed, tie.is_close), (true, true), "either of two boxes may be kept");
+        let decided = compare_boxes(&[of(0.9)], &[], &near(0.1), 2, &rules);
+        assert_eq!((decided.changed, decided.is_close), (true, false));
         let moved = compare_boxes(&[of(0.9)], &[of(0.8)], &row(0.9), 2, &rules);
         assert!(!moved.changed && (moved.difference - 0.1).abs() < 1e-9);
     }

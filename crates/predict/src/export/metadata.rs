@@ -173,7 +173,9 @@ impl ExportedFacts {
         }
         let rules = self.json(BOXES)?;
         let number = |key: &str| {
-            rules[key].as_f64().ok_or_else(|| -> PredictError { refusal!("the file's {BOXES} has no {key}; export it again") })
+            rules[key]
+                .as_f64()
+                .ok_or_else(|| -> PredictError { refusal!("the file's {BOXES} has no {key}; export it again") })
         };
         let (score, overlap, most) = (number("score")? as f32, number("overlap")? as f32, number("most")? as usize);
         Ok(Some(Suppression { score, overlap, most, ..Suppression::prediction() }))

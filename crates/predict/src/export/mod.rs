@@ -140,12 +140,7 @@ impl Network {
     }
 
     /// The network over a batch of normalized images, or the prediction over a batch of bytes.
-    fn exported_graph(
-        &self,
-        batch: usize,
-        [height, width, channels]: [usize; 3],
-        of_bytes: bool,
-    ) -> Result<Graph> {
+    fn exported_graph(&self, batch: usize, [height, width, channels]: [usize; 3], of_bytes: bool) -> Result<Graph> {
         let dims = [batch, height, width, channels];
         if of_bytes {
             let key = Key { layer: Layer::Prediction, input: Shape::new(DType::U8, dims) };

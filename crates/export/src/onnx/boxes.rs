@@ -70,11 +70,8 @@ impl Writer<'_> {
         let none = self.scalar(-1.0, DType::I64)?;
         let class = self.emit("Where", PATH, vec![is_box.clone(), class, none], vec![]);
         let last = self.integers(&[-1]);
-        let cell = self.emit("Unsqueeze", PATH, vec![cell, last.clone()], vec![]);
-        // One index per corner.
-        let four = self.integers(&[1, 1, 4]);
-        let cell = self.emit("Expand", PATH, vec![cell, four], vec![]);
-        let boxes = self.emit("GatherElements", PATH, vec![corners, cell], vec![int("axis", 1)]);
+        let cell = self.emit("Unsqueeze", PATH, vec![cell, last], vec![]);
+        let boxes = self.emit("GatherND", PATH, vec![corners, cell], vec![int("batch_dims", 1)]);
         let mut found = [boxes, scores, class];
         if let Some(axes) = axes {
             found = found.map(|name| self.alone(&name));

@@ -17,11 +17,12 @@ mod patterns;
 mod preprocess;
 mod proto;
 mod reduce;
+mod sampling;
 mod writer;
 
 pub use boxes::BoxRules;
 pub use decode::Decoder;
-pub use model::{OnnxModel, Port, WrittenFiles, read_metadata};
+pub use model::{OnnxModel, Port, WrittenFiles};
 pub use preprocess::{ImageInput, Kernel, Position, ResizedTo, Sampling};
 
 use crate::network::Dim;

@@ -56,6 +56,19 @@ impl OnnxModel {
         OnnxModel { proto }
     }
 
+    /// Reads a file, also one that another program wrote. Weights in a second file are not read.
+    pub fn read(path: &Path) -> Result<OnnxModel, ExportError> {
+        let refused = |error: String| ExportError::Refused(format!("cannot read {}: {error}", path.display()));
+        let bytes = std::fs::read(path).map_err(|error| refused(error.to_string()))?;
+        let proto = ModelProto::decode(&bytes[..]).map_err(|error| refused(format!("it is no ONNX file ({error})")))?;
+        Ok(OnnxModel { proto })
+    }
+
+    /// What it says about itself, by key.
+    pub fn metadata(&self) -> Vec<(String, String)> {
+        self.proto.metadata_props.iter().map(|entry| (entry.key.clone(), entry.value.clone())).collect()
+    }
+
     /// What it takes.
     pub fn inputs(&self) -> Vec<Port> {
         self.proto.graph.iter().flat_map(|graph| &graph.input).map(port).collect()
@@ -121,14 +134,6 @@ impl OnnxModel {
         })?;
         Ok((path, end))
     }
-}
-
-/// The metadata of an ONNX file, also of one that another program wrote.
-pub fn read_metadata(path: &Path) -> Result<Vec<(String, String)>, ExportError> {
-    let refused = |error: String| ExportError::Refused(format!("cannot read {}: {error}", path.display()));
-    let bytes = std::fs::read(path).map_err(|error| refused(error.to_string()))?;
-    let model = ModelProto::decode(&bytes[..]).map_err(|error| refused(format!("it is no ONNX file ({error})")))?;
-    Ok(model.metadata_props.into_iter().map(|entry| (entry.key, entry.value)).collect())
 }
 
 /// Writes a file under a temporary name, then renames it.

@@ -4,9 +4,9 @@
 //! away from it. So a resize is what it is in Octant, two matrices of filter weights, one per axis, which the file computes
 //! from the size of the image. Crops and borders are rows of the same matrices: a row outside of the image is zero.
 
-use super::info;
 use super::proto::ValueInfo;
 use super::writer::{Writer, int, ints};
+use super::{info, name_dimension};
 use crate::ExportError;
 use crate::network::Dim;
 use octant_graph::{DType, HostTensor, Shape};
@@ -62,9 +62,9 @@ pub enum Sampling {
         /// Pillow's arithmetic: weights of 22 fractional bits, and bytes between the passes.
         bytes_between: bool,
     },
-    /// Straight lines between pixels; OpenCV's weights have 11 fractional bits.
+    /// Straight lines between pixels.
     Linear {
-        /// Whether the weights are OpenCV's.
+        /// OpenCV's arithmetic: weights of 11 fractional bits, and sums that are cut off.
         opencv: bool,
     },
     /// The pixel at the center.
@@ -86,13 +86,13 @@ pub(super) struct Axis {
     /// Pixels of the image.
     pub old: String,
     /// Pixels after the resize.
-    new: String,
+    pub new: String,
     /// Pixels of the frame before the image; negative where it is cropped.
     pub offset: String,
     /// `new / old`.
     pub scale: String,
     /// Pixels of the frame.
-    frame: usize,
+    pub frame: usize,
 }
 
 const PATH: &str = "preprocessing";
@@ -106,29 +106,28 @@ impl Writer<'_> {
         let channels_first = vec![ints("perm", &[2, 0, 1])];
         let planes = self.op("Transpose", &["image"], channels_first);
         let planes = self.op("Cast", &[&planes], vec![int("to", 1)]);
-        let rows = self.weights_of(vertical, input.sampling)?;
         let columns = self.weights_of(horizontal, input.sampling)?;
         let across = self.op("Transpose", &[&columns], vec![ints("perm", &[1, 0])]);
-        let between = matches!(input.sampling, Sampling::Antialiased { bytes_between: true, .. });
-        let resized = match between {
-            false => {
-                let wide = self.op("MatMul", &[&planes, &across], vec![]);
-                self.op("MatMul", &[&rows, &wide], vec![])
+        let pixels = match input.sampling {
+            Sampling::Linear { opencv: true } => self.in_opencvs_steps(vertical, &planes, &across)?,
+            Sampling::Antialiased { bytes_between: true, .. } => {
+                let rows = self.weights_of(vertical, input.sampling)?;
+                let resized = self.in_pillows_order(&axes, &planes, &rows, &across)?;
+                self.bytes(&resized, false)?
             }
-            true => self.in_pillows_order(&axes, &planes, &rows, &across)?,
+            Sampling::Antialiased { .. } | Sampling::Linear { .. } | Sampling::Nearest => {
+                let rows = self.weights_of(vertical, input.sampling)?;
+                let wide = self.op("MatMul", &[&planes, &across], vec![]);
+                let resized = self.op("MatMul", &[&rows, &wide], vec![]);
+                self.bytes(&resized, true)?
+            }
         };
-        let resized = self.filled(input.fill, resized, &rows, &columns)?;
-        let is_float = matches!(input.sampling, Sampling::Antialiased { bytes_between: false, .. })
-            || input.sampling == Sampling::Linear { opencv: false };
-        let pixels = self.bytes(&resized, is_float)?;
+        let pixels = self.filled(input.fill, pixels, &axes)?;
         let pixels = self.op("Cast", &[&pixels], vec![int("to", 2)]);
         let first = self.integers(&[0]);
         let images = self.op("Unsqueeze", &[&pixels, &first], vec![]);
-        let dims = [("height", None), ("width", None), ("", Some(input.channels))];
         let mut declared = info("image", DType::U8, &[Dim::Fixed(0), Dim::Fixed(0), Dim::Fixed(input.channels)]);
-        for (index, (name, _)) in dims.iter().enumerate().filter(|(_, (_, fixed))| fixed.is_none()) {
-            super::name_dimension(&mut declared, index, name);
-        }
+        ["height", "width"].iter().enumerate().for_each(|(index, name)| name_dimension(&mut declared, index, name));
         Ok((declared, images, axes))
     }
 
@@ -215,207 +214,23 @@ impl Writer<'_> {
         })
     }
 
-    /// The filter weights of an axis, `[frame, old]` in f32. Rows outside of the image are zero.
-    fn weights_of(&mut self, axis: &Axis, sampling: Sampling) -> Result<String, ExportError> {
-        let positions: Vec<f64> = (0..axis.frame).map(|position| position as f64).collect();
-        let positions = self.doubles(&positions, &[axis.frame, 1])?;
-        let [zero, one, half] = [self.double(0.0)?, self.double(1.0)?, self.double(0.5)?];
-        let at = self.op("Sub", &[&positions, &axis.offset], vec![]);
-        let begun = self.op("GreaterOrEqual", &[&at, &zero], vec![]);
-        let ended = self.op("Less", &[&at, &axis.new], vec![]);
-        let is_inside = self.op("And", &[&begun, &ended], vec![]);
-        let pixels = self.op("Range", &[&zero, &axis.old, &one], vec![]);
-        // The center of a pixel of the frame, in pixels of the image.
-        let middle = self.op("Add", &[&at, &half], vec![]);
-        let step = self.op("Div", &[&axis.old, &axis.new], vec![]);
-        let center = self.op("Mul", &[&middle, &step], vec![]);
-        let weights = match sampling {
-            Sampling::Antialiased { kernel, bytes_between } => {
-                let weights = self.antialiased(kernel, &pixels, &center, &step, &axis.old)?;
-                if bytes_between { self.rounded(&weights, 22)? } else { weights }
-            }
-            Sampling::Linear { opencv } => {
-                let weights = self.linear(&pixels, &center, &axis.old)?;
-                if opencv { self.rounded(&weights, 11)? } else { weights }
-            }
-            Sampling::Nearest => {
-                let last = self.op("Sub", &[&axis.old, &one], vec![]);
-                let nearest = self.op("Floor", &[&center], vec![]);
-                let nearest = self.op("Min", &[&nearest, &last], vec![]);
-                let is_nearest = self.op("Equal", &[&pixels, &nearest], vec![]);
-                self.op("Where", &[&is_nearest, &one, &zero], vec![])
-            }
-        };
-        let weights = self.op("Where", &[&is_inside, &weights, &zero], vec![]);
-        Ok(self.op("Cast", &[&weights], vec![int("to", 1)]))
-    }
-
-    /// Every pixel that a kernel reaches, whose weights add up to 1.
-    fn antialiased(
-        &mut self,
-        kernel: Kernel,
-        pixels: &str,
-        center: &str,
-        step: &str,
-        old: &str,
-    ) -> Result<String, ExportError> {
-        let [zero, one, half] = [self.double(0.0)?, self.double(1.0)?, self.double(0.5)?];
-        let radius = self.double(if kernel == Kernel::Cubic { 2.0 } else { 1.0 })?;
-        let width = self.op("Max", &[step, &one], vec![]);
-        let support = self.op("Mul", &[&radius, &width], vec![]);
-        let bounds = ["Sub", "Add"].map(|op| {
-            let bound = self.op(op, &[center, &support], vec![]);
-            let bound = self.op("Add", &[&bound, &half], vec![]);
-            self.op("Floor", &[&bound], vec![])
-        });
-        let first = self.op("Max", &[&bounds[0], &zero], vec![]);
-        let end = self.op("Min", &[&bounds[1], old], vec![]);
-        let distance = self.op("Sub", &[pixels, center], vec![]);
-        let distance = self.op("Add", &[&distance, &half], vec![]);
-        let distance = self.op("Div", &[&distance, &width], vec![]);
-        let distance = self.op("Abs", &[&distance], vec![]);
-        let value = match kernel {
-            Kernel::Triangle => {
-                let height = self.op("Sub", &[&one, &distance], vec![]);
-                self.op("Max", &[&height, &zero], vec![])
-            }
-            Kernel::Cubic => {
-                let near = self.polynomial(&distance, &[1.5, -2.5, 0.0, 1.0])?;
-                let far = self.polynomial(&distance, &[-0.5, 2.5, -4.0, 2.0])?;
-                let two = self.double(2.0)?;
-                let [is_near, is_far] = [&one, &two].map(|limit| self.op("Less", &[&distance, limit], vec![]));
-                let far = self.op("Where", &[&is_far, &far, &zero], vec![]);
-                self.op("Where", &[&is_near, &near, &far], vec![])
-            }
-        };
-        let begun = self.op("GreaterOrEqual", &[pixels, &first], vec![]);
-        let ended = self.op("Less", &[pixels, &end], vec![]);
-        let is_reached = self.op("And", &[&begun, &ended], vec![]);
-        let value = self.op("Where", &[&is_reached, &value, &zero], vec![]);
-        let last = self.integers(&[1]);
-        let sum = self.op("ReduceSum", &[&value, &last], vec![int("keepdims", 1)]);
-        // Rows outside of the image reach no pixel.
-        let is_empty = self.op("Equal", &[&sum, &zero], vec![]);
-        let sum = self.op("Where", &[&is_empty, &one, &sum], vec![]);
-        Ok(self.op("Div", &[&value, &sum], vec![]))
-    }
-
-    /// The two neighbors of a center; pixels outside are those of the edge.
-    fn linear(&mut self, pixels: &str, center: &str, old: &str) -> Result<String, ExportError> {
-        let [zero, one, half] = [self.double(0.0)?, self.double(1.0)?, self.double(0.5)?];
-        let last = self.op("Sub", &[old, &one], vec![]);
-        let at = self.op("Sub", &[center, &half], vec![]);
-        let at = self.op("Max", &[&at, &zero], vec![]);
-        let at = self.op("Min", &[&at, &last], vec![]);
-        let distance = self.op("Sub", &[pixels, &at], vec![]);
-        let distance = self.op("Abs", &[&distance], vec![]);
-        let height = self.op("Sub", &[&one, &distance], vec![]);
-        Ok(self.op("Max", &[&height, &zero], vec![]))
-    }
-
-    /// The weights by which pixels of the image read a map of the frame, `[old, frame]` in f32; zero outside of the frame.
-    pub(super) fn weights_back(&mut self, axis: &Axis) -> Result<String, ExportError> {
-        let [zero, one, half] = [self.double(0.0)?, self.double(1.0)?, self.double(0.5)?];
-        let frame = self.double(axis.frame as f64)?;
-        let pixels = self.op("Range", &[&zero, &axis.old, &one], vec![]);
-        let last = self.integers(&[1]);
-        let pixels = self.op("Unsqueeze", &[&pixels, &last], vec![]);
-        let middle = self.op("Add", &[&pixels, &half], vec![]);
-        let scaled = self.op("Mul", &[&middle, &axis.scale], vec![]);
-        let center = self.op("Add", &[&scaled, &axis.offset], vec![]);
-        let begun = self.op("GreaterOrEqual", &[&center, &zero], vec![]);
-        let ended = self.op("LessOrEqual", &[&center, &frame], vec![]);
-        let is_inside = self.op("And", &[&begun, &ended], vec![]);
-        let positions: Vec<f64> = (0..axis.frame).map(|position| position as f64).collect();
-        let positions = self.doubles(&positions, &[1, axis.frame])?;
-        let weights = self.linear(&positions, &center, &frame)?;
-        let weights = self.op("Where", &[&is_inside, &weights, &zero], vec![]);
-        Ok(self.op("Cast", &[&weights], vec![int("to", 1)]))
-    }
-
-    /// A polynomial by Horner's rule, the highest power first.
-    fn polynomial(&mut self, x: &str, factors: &[f64]) -> Result<String, ExportError> {
-        let mut value = self.double(factors[0])?;
-        for &factor in &factors[1..] {
-            let factor = self.double(factor)?;
-            value = self.op("Mul", &[&value, x], vec![]);
-            value = self.op("Add", &[&value, &factor], vec![]);
-        }
-        Ok(value)
-    }
-
-    /// Weights with so many fractional bits.
-    fn rounded(&mut self, weights: &str, bits: u32) -> Result<String, ExportError> {
-        let unit = self.double(f64::from(1u32 << bits))?;
-        let scaled = self.op("Mul", &[weights, &unit], vec![]);
-        let whole = self.op("Round", &[&scaled], vec![]);
-        Ok(self.op("Div", &[&whole, &unit], vec![]))
-    }
-
-    /// Both passes with bytes between them. Pillow begins with the rows where it removes more than twice as many of them as
-    /// columns.
-    fn in_pillows_order(
-        &mut self,
-        [vertical, horizontal]: &[Axis; 2],
-        planes: &str,
-        rows: &str,
-        across: &str,
-    ) -> Result<String, ExportError> {
-        let removed = [vertical, horizontal].map(|axis| self.op("Sub", &[&axis.old, &axis.new], vec![]));
-        let [zero, two] = [self.double(0.0)?, self.double(2.0)?];
-        let twice = self.op("Mul", &[&removed[1], &two], vec![]);
-        let is_more = self.op("Greater", &[&removed[0], &twice], vec![]);
-        let is_removed = self.op("Greater", &[&removed[0], &zero], vec![]);
-        let is_vertical = self.op("And", &[&is_more, &is_removed], vec![]);
-        let begun = self.branch();
-        let tall = self.op("MatMul", &[rows, planes], vec![]);
-        let tall = self.bytes(&tall, false)?;
-        let vertical_first = self.op("MatMul", &[&tall, across], vec![]);
-        let then = self.end_branch(begun, &vertical_first);
-        let begun = self.branch();
-        let wide = self.op("MatMul", &[planes, across], vec![]);
-        let wide = self.bytes(&wide, false)?;
-        let horizontal_first = self.op("MatMul", &[rows, &wide], vec![]);
-        let otherwise = self.end_branch(begun, &horizontal_first);
-        let branches = vec![super::writer::graph("then_branch", then), super::writer::graph("else_branch", otherwise)];
-        Ok(self.op("If", &[&is_vertical], branches))
-    }
-
-    /// The value around an image, where rows or columns of the frame have no weights.
-    fn filled(&mut self, fill: u8, resized: String, rows: &str, columns: &str) -> Result<String, ExportError> {
+    /// The value around an image. It is 0 where rows and columns have no weights.
+    fn filled(&mut self, fill: u8, pixels: String, axes: &[Axis; 2]) -> Result<String, ExportError> {
         if fill == 0 {
-            return Ok(resized);
+            return Ok(pixels);
         }
-        let last = self.integers(&[1]);
-        let [down, across] = [rows, columns].map(|weights| {
-            let sum = self.op("ReduceSum", &[weights, &last], vec![int("keepdims", 0)]);
-            // Fixed-point weights add up to 1 within their rounding.
-            self.op("Round", &[&sum], vec![])
-        });
-        let down = self.op("Unsqueeze", &[&down, &last], vec![]);
-        let covered = self.op("Mul", &[&down, &across], vec![]);
-        let one = self.scalar(1.0, DType::F32)?;
+        let mut inside = Vec::new();
+        for (axis, dims) in axes.iter().zip([[axes[0].frame, 1], [1, axes[1].frame]]) {
+            let positions: Vec<f64> = (0..axis.frame).map(|position| position as f64).collect();
+            let positions = self.doubles(&positions, &dims)?;
+            inside.push(self.is_inside(axis, &positions)?);
+        }
+        let is_covered = self.op("And", &[&inside[0], &inside[1]], vec![]);
         let fill = self.scalar(f64::from(fill), DType::F32)?;
-        let free = self.op("Sub", &[&one, &covered], vec![]);
-        let border = self.op("Mul", &[&free, &fill], vec![]);
-        Ok(self.op("Add", &[&resized, &border], vec![]))
+        Ok(self.op("Where", &[&is_covered, &pixels, &fill], vec![]))
     }
 
-    /// Whole numbers from 0 to 255, in f32; floats round half to even, fixed point rounds half up.
-    fn bytes(&mut self, values: &str, is_float: bool) -> Result<String, ExportError> {
-        let whole = match is_float {
-            true => self.op("Round", &[values], vec![]),
-            false => {
-                let half = self.scalar(0.5, DType::F32)?;
-                let sum = self.op("Add", &[values, &half], vec![]);
-                self.op("Floor", &[&sum], vec![])
-            }
-        };
-        let [low, high] = [self.scalar(0.0, DType::F32)?, self.scalar(255.0, DType::F32)?];
-        Ok(self.op("Clip", &[&whole, &low, &high], vec![]))
-    }
-
-    fn doubles(&mut self, values: &[f64], dims: &[usize]) -> Result<String, ExportError> {
+    pub(super) fn doubles(&mut self, values: &[f64], dims: &[usize]) -> Result<String, ExportError> {
         let tensor = HostTensor::from_f64s(Shape::new(DType::F64, dims), values);
         let tensor = tensor.map_err(|error| ExportError::Refused(error.to_string()))?;
         Ok(self.tensor("positions", dims, DType::F64, tensor.bytes()))

@@ -86,7 +86,7 @@ pub fn check_export(
     peer: &PeerChoice,
     progress: &mut dyn FnMut(usize),
 ) -> Result<ExportCheck> {
-    let mut peer = Peer::start(peer, file)?;
+    let mut peer = Peer::start(peer, file, &facts.outputs)?;
     let mut network = network;
     let [height, width, _] = facts.input()?;
     let boxes = facts.boxes()?;

@@ -5,6 +5,7 @@ use crate::decode::Preparation;
 use crate::error::{Result, refusal};
 use crate::network::described;
 use crate::{Network, PredictError, PredictOptions};
+use octant_export::onnx::OnnxModel;
 use octant_metrics::boxes::Suppression;
 use octant_recipe::NormalizationMode;
 use octant_zoo::{ModelTask, Preprocessing};
@@ -16,6 +17,8 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct ExportedFacts {
     entries: Vec<(String, String)>,
+    /// The names of the file's outputs, in order.
+    pub(super) outputs: Vec<String>,
 }
 
 /// Keys of the metadata beside those of files of weights.
@@ -91,7 +94,9 @@ impl OutputKind {
 impl ExportedFacts {
     /// Reads them from an ONNX file.
     pub fn of_onnx(path: &Path) -> Result<ExportedFacts> {
-        let facts = ExportedFacts { entries: octant_export::onnx::read_metadata(path)? };
+        let model = OnnxModel::read(path)?;
+        let outputs = model.outputs().into_iter().map(|port| port.name).collect();
+        let facts = ExportedFacts { entries: model.metadata(), outputs };
         match facts.get(OUTPUT) {
             Some(_) => Ok(facts),
             None => Err(refusal!("{} was not written by `octant export`", path.display())),
@@ -243,6 +248,6 @@ impl Network {
         if let Some(license) = &options.license {
             add(LICENSE, license.clone());
         }
-        Ok(ExportedFacts { entries })
+        Ok(ExportedFacts { entries, outputs: Vec::new() })
     }
 }

@@ -25,27 +25,25 @@ def onnxruntime_model():
     options.log_severity_level = 3
     session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
     name = session.get_inputs()[0].name
-    names = [each.name for each in session.get_outputs()]
-    return onnxruntime.__version__, names, lambda batch: session.run(None, {name: batch})
+    return onnxruntime.__version__, lambda batch: session.run(None, {name: batch})
 
 
 def openvino_model():
     import openvino
 
     model = openvino.Core().compile_model(path, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
-    names = [each.get_any_name() for each in model.outputs]
 
     def run(batch):
         results = model(batch)
         return [results[each] for each in model.outputs]
 
-    return openvino.__version__, names, run
+    return openvino.__version__, run
 
 
 try:
     import numpy
 
-    version, names, run = {"onnxruntime": onnxruntime_model, "openvino": openvino_model}[runtime]()
+    version, run = {"onnxruntime": onnxruntime_model, "openvino": openvino_model}[runtime]()
 except ImportError as error:
     reply({"missing": str(error)})
     sys.exit()
@@ -64,5 +62,5 @@ for line in iter(sys.stdin.buffer.readline, b""):
     except Exception as error:
         reply({"error": f"{type(error).__name__}: {error}"[:600]})
         sys.exit()
-    tensors = [{"name": name, "dims": each.shape, "dtype": each.dtype.str} for name, each in zip(names, found)]
+    tensors = [{"dims": each.shape, "dtype": each.dtype.str} for each in found]
     reply({"tensors": tensors}, found)

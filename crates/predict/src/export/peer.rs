@@ -58,12 +58,14 @@ pub(super) struct Peer {
     child: Child,
     input: Option<ChildStdin>,
     output: BufReader<ChildStdout>,
+    /// The names of the file's outputs: runtimes may call them otherwise, but keep their order.
+    outputs: Vec<String>,
     /// Name and version.
     pub name: String,
 }
 
 impl Peer {
-    pub fn start(PeerChoice { runtime, python }: &PeerChoice, file: &Path) -> Result<Peer> {
+    pub fn start(PeerChoice { runtime, python }: &PeerChoice, file: &Path, outputs: &[String]) -> Result<Peer> {
         let mut command = Command::new(python);
         command.args(["-c", SCRIPT, runtime.name()]).arg(file).stdin(Stdio::piped()).stdout(Stdio::piped());
         let shown = python.to_string_lossy();
@@ -72,7 +74,8 @@ impl Peer {
         let (Some(input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
             unreachable!("both ends were asked for")
         };
-        let mut peer = Peer { child, input: Some(input), output: BufReader::new(output), name: String::new() };
+        let (output, outputs) = (BufReader::new(output), outputs.to_vec());
+        let mut peer = Peer { child, input: Some(input), output, outputs, name: String::new() };
         let message = peer.message()?;
         if let Some(missing) = message["missing"].as_str() {
             let name = runtime.name();
@@ -100,10 +103,11 @@ impl Peer {
         }
         let message = self.message()?;
         let listed = message["tensors"].as_array().cloned().unwrap_or_default();
-        listed.iter().map(|tensor| self.tensor(tensor)).collect()
+        let names = self.outputs.clone();
+        names.into_iter().zip(&listed).map(|(name, tensor)| Ok((name, self.tensor(tensor)?))).collect()
     }
 
-    fn tensor(&mut self, described: &Value) -> Result<(String, HostTensor)> {
+    fn tensor(&mut self, described: &Value) -> Result<HostTensor> {
         let dtype = match described["dtype"].as_str() {
             Some("<f4") => DType::F32,
             Some("<f2") => DType::F16,
@@ -114,13 +118,11 @@ impl Peer {
         };
         let dims: Option<Vec<usize>> =
             described["dims"].as_array().and_then(|dims| dims.iter().map(|dim| Some(dim.as_u64()? as usize)).collect());
-        let (Some(dims), Some(name)) = (dims, described["name"].as_str()) else {
-            refuse!("{} described a tensor as {described}", self.name)
-        };
+        let Some(dims) = dims else { refuse!("{} described a tensor as {described}", self.name) };
         let shape = Shape::new(dtype, dims);
         let mut bytes = vec![0; shape.bytes()];
         self.output.read_exact(&mut bytes).map_err(|error| refusal!("{} ended early: {error}", self.name))?;
-        Ok((name.into(), HostTensor::from_bytes(shape, Bytes::new(AlignedBytes::copy_of(&bytes)))?))
+        Ok(HostTensor::from_bytes(shape, Bytes::new(AlignedBytes::copy_of(&bytes)))?)
     }
 
     fn message(&mut self) -> Result<Value> {

@@ -58,8 +58,9 @@ fn a_run_could_not_leave_as_a_file_for_other_runtimes() {
         assert!(found["largest_relative_difference"].as_f64().unwrap() < 1e-4, "{file}: {found}");
     }
     // Other weights at the same place are noticed.
+    done(at, &["export", "run", "--checkpoint", "last", "--out", "last.onnx"]);
     done(at, &["train", "run", "--epochs", "2", "--device", "cpu"]);
-    let (code, _, err) = check(at, &["run.onnx", "--data", "set"]).unwrap();
+    let (code, _, err) = check(at, &["last.onnx", "--data", "set"]).unwrap();
     assert!(code == 1 && err.contains("has other weights than the file was made from"), "{err}");
 }
 

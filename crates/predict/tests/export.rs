@@ -35,7 +35,9 @@ fn network(name: &str) -> Network {
 /// Images of sizes that no transform likes.
 fn images(folder: &Path, sizes: &[[usize; 2]]) -> Vec<PathBuf> {
     let of_size = |(number, &[height, width]): (usize, &[usize; 2])| {
-        let image = Image::from_fn(height, width, 3, |row, column, channel| {
+        // One of them is gray.
+        let channels = if number == 4 { 1 } else { 3 };
+        let image = Image::from_fn(height, width, channels, |row, column, channel| {
             let wave = (row as f64 * 0.31 + channel as f64).sin() * (column as f64 * 0.17 + number as f64).cos();
             let noise = (row * 7919 + column * 104_729 + channel * 31 + number) % 97;
             (127.0 + 90.0 * wave) as u8 ^ (noise as u8 >> 2)
@@ -111,14 +113,13 @@ fn layouts_batches_and_opsets_do_not_change_predictions() {
 
 #[test]
 fn boxes_after_suppression_are_those_of_the_predictor() {
-    for name in ["yolov8-tiny", "yolox-test"] {
-        let Ok(_) = octant_zoo::find(name) else { panic!("{name}") };
-        for (score, most) in [(0.45, 300), (0.4, 7)] {
-            let boxes = Some(Suppression { score, most, ..Suppression::prediction() });
-            let Some(found) = checked(name, &OnnxExport { boxes, ..OnnxExport::default() }, &SIZES) else { return };
-            assert_eq!(found.beyond_margin, Vec::<PathBuf>::new(), "{name} {score}");
-            assert!(found.difference < 1e-4, "{name}: {}", found.difference);
-        }
+    for (score, most) in [(0.45, 300), (0.4, 7)] {
+        let boxes = Some(Suppression { score, most, ..Suppression::prediction() });
+        let options = OnnxExport { boxes, ..OnnxExport::default() };
+        let Some(found) = checked("yolov8-tiny", &options, &SIZES) else { return };
+        assert_eq!(found.beyond_margin, Vec::<PathBuf>::new(), "{score}");
+        // Random weights have many equal scores; not all images may be undecided.
+        assert!(found.difference < 1e-4 && found.changed < found.images, "{found:?}");
     }
 }
 

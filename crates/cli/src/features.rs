@@ -2,7 +2,7 @@
 
 use crate::device::DeviceFlags;
 use crate::output::{Bar, Json, line};
-use crate::{Ending, device, fetching, opened, prepare};
+use crate::{Ending, fetching, opened, prepare};
 use anyhow::{Context, Result, bail};
 use octant_archive::save_safetensors;
 use octant_data::Dataset;
@@ -108,7 +108,7 @@ fn of_model(arguments: &Arguments) -> Result<Network> {
         bail!("without weights the features would be random; give --weights FILE, or --weights pretrained");
     };
     let weights = fetching::weights(given, entry)?;
-    let precision = device::precision(&arguments.precision)?;
+    let precision = octant_recipe::precision(&arguments.precision)?;
     let choice = ModelChoice { headless: true, precision, ..ModelChoice::default() };
     let mut network = Network::of_model(entry, Some(&weights), &choice)?;
     network.remarks.iter().for_each(|remark| eprintln!("{remark}"));
@@ -124,7 +124,7 @@ fn of_weights(arguments: &Arguments) -> Result<Network> {
         bail!("{} has weights of its own; remove --weights", arguments.model.display());
     }
     let file = opened::network(&arguments.model, arguments.checkpoint.as_deref())?;
-    let mut network = file.with_precision(device::precision(&arguments.precision)?).network()?;
+    let mut network = file.with_precision(octant_recipe::precision(&arguments.precision)?).network()?;
     if let Some(side) = arguments.image_size {
         network.resize_images(side)?;
     }

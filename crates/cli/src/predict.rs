@@ -2,7 +2,7 @@
 
 mod tensors;
 
-use crate::device::{self, DeviceFlags};
+use crate::device::DeviceFlags;
 use crate::output::Json;
 use crate::{Ending, fetching, opened};
 use anyhow::{Context, Result, bail};
@@ -133,7 +133,7 @@ fn of_model(entry: &'static ModelEntry, arguments: &Arguments) -> Result<Network
         partial: arguments.partial,
         headless: arguments.features,
         seed: arguments.seed,
-        precision: device::precision(&arguments.precision)?,
+        precision: octant_recipe::precision(&arguments.precision)?,
     };
     let weights = arguments.weights.as_ref().map(|given| fetching::weights(given, entry)).transpose()?;
     let mut network = Network::of_model(entry, weights.as_deref(), &choice)?;

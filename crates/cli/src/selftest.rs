@@ -54,7 +54,7 @@ impl Progress {
 pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
     check_groups(&arguments.groups)?;
     let mut progress = Progress { as_json: arguments.json, passed: 0, failures: Vec::new() };
-    let backend = device::open_exact(&arguments.device, None)?;
+    let backend = device::open_exact(&arguments.device)?;
     let described = describe(&*backend);
     let is_cuda = backend.name() == "cuda";
     if !arguments.json {

@@ -3,7 +3,6 @@
 use super::Arguments;
 use super::peaks::{Peaks, Work};
 use super::statistics::Sample;
-use crate::device;
 use crate::output::{Json, duration};
 use anyhow::{Result, bail};
 use octant_graph::composites::Pool;
@@ -90,7 +89,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
         let names: Vec<&str> = CASES.iter().map(|case| case.name).collect();
         bail!("no operation contains \"{pattern}\"; there are {}", names.join("; "));
     }
-    let precision = device::precision(&arguments.precision)?;
+    let precision = octant_recipe::precision(&arguments.precision)?;
     let backend = arguments.device.open()?;
     let peaks = Peaks::measure(&*backend, precision.dtype())?;
     match arguments.json {

@@ -7,6 +7,7 @@ mod report;
 
 use super::Arguments;
 use super::subject::Subject;
+use crate::device;
 use crate::output::{Json, duration};
 use anyhow::{Context, Result, bail};
 use octant_zoo::ModelTask;
@@ -125,6 +126,7 @@ fn work(subject: &Subject, arguments: &Arguments) -> Vec<String> {
 fn ours(work: &[String], arguments: &Arguments) -> Result<Command> {
     let mut command = Command::new(std::env::current_exe().context("cannot find this program")?);
     command.arg("bench").args(work).args(["--device", &arguments.device.device, "--json"]);
+    command.args(device::is_nondeterministic().then_some(device::FAST_FLAG));
     command.args(arguments.optimizer.iter().flat_map(|optimizer| ["--optimizer", optimizer]));
     Ok(command)
 }

@@ -4,7 +4,6 @@ use super::Arguments;
 use super::peaks;
 use super::statistics::Sample;
 use super::subject::{SLOTS, Subject, synthetic_batch};
-use crate::device;
 use crate::output::{Json, bytes, duration};
 use crate::timeline::Profile;
 use anyhow::{Context, Result, bail};
@@ -33,9 +32,9 @@ pub(super) fn run(subject: &Subject, arguments: &Arguments, started: Instant) ->
     let image = [subject.size, subject.size, subject.entry.preprocessing.input[2]];
     let recipe = Recipe { max_boxes: SLOTS.min(subject.recipe.max_boxes), ..subject.recipe.clone() };
     let task = octant_recipe::task(&recipe, subject.classes(), image, false)?;
-    let precision = device::precision(&arguments.precision)?;
+    let precision = octant_recipe::precision(&arguments.precision)?;
     let backend = arguments.device.open()?;
-    let mesh = device::mesh(arguments.cores, &*backend)?;
+    let mesh = octant_recipe::mesh(arguments.cores, &*backend)?;
     if mesh.devices() > 1 && arguments.mode == "infer" {
         bail!("predictions run on one device; leave --cores away");
     }

@@ -21,7 +21,7 @@ impl Engine {
         }
         Ok(match target.device.as_str() {
             "host" => Engine::Host,
-            name => Engine::Device(Device::new(device::open_exact(name, None)?, target.batch, target.cores)?),
+            name => Engine::Device(Device::new(device::open_exact(name)?, target.batch, target.cores)?),
         })
     }
 

@@ -1,6 +1,6 @@
 //! Which of several GPUs: by number, or the idlest one.
 
-use anyhow::{Context, Result, bail};
+use crate::error::{DeviceError, Result};
 use std::path::Path;
 use std::process::Command;
 
@@ -14,7 +14,7 @@ pub(super) fn chosen(wanted: &str) -> Result<Vec<i64>> {
     match numbers.iter().find(missing) {
         // Without any, the sentence about the driver says more.
         Some(number) if Path::new("/dev/nvidia0").exists() => {
-            bail!("there is no GPU {number} here; `octant devices` lists those there are")
+            Err(DeviceError::Gpu(format!("there is no GPU {number} here; `octant devices` lists those there are")))
         }
         _ => Ok(numbers),
     }
@@ -23,14 +23,16 @@ pub(super) fn chosen(wanted: &str) -> Result<Vec<i64>> {
 fn numbers(wanted: &str) -> Result<Vec<i64>> {
     let number = |text: &str| text.trim().parse::<i64>().ok().filter(|number| *number >= 0);
     let numbers: Option<Vec<i64>> = wanted.split(',').map(number).collect();
-    let mut numbers = numbers.with_context(|| {
-        format!("--device cuda:{wanted}: write numbers of GPUs, such as cuda:0 or cuda:0,1, or cuda:idle")
+    let mut numbers = numbers.ok_or_else(|| {
+        DeviceError::Gpu(format!(
+            "`device = \"cuda:{wanted}\"`: write numbers of GPUs, such as cuda:0 or cuda:0,1, or cuda:idle"
+        ))
     })?;
     let count = numbers.len();
     numbers.sort_unstable();
     numbers.dedup();
     if numbers.len() < count {
-        bail!("--device cuda:{wanted} names a GPU twice");
+        return Err(DeviceError::Gpu(format!("`device = \"cuda:{wanted}\"` names a GPU twice")));
     }
     Ok(numbers)
 }
@@ -40,8 +42,9 @@ fn memory_in_use() -> Result<String> {
     let query = ["--query-gpu=index,memory.used", "--format=csv,noheader,nounits"];
     let output = Command::new("nvidia-smi").args(query).output();
     let output = output.ok().filter(|output| output.status.success());
-    let output =
-        output.context("which GPU is idle cannot be told without a working nvidia-smi; name one, as in cuda:0")?;
+    let output = output.ok_or_else(|| {
+        DeviceError::Gpu("finding an idle GPU needs a working nvidia-smi; name one, as in cuda:0".into())
+    })?;
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
@@ -51,7 +54,12 @@ fn idlest(lines: &str) -> Result<i64> {
         let (number, used) = line.split_once(',')?;
         Some((used.trim().parse::<u64>().ok()?, number.trim().parse::<i64>().ok()?))
     };
-    lines.lines().filter_map(pair).min().map(|(_, number)| number).context("nvidia-smi lists no GPU")
+    lines
+        .lines()
+        .filter_map(pair)
+        .min()
+        .map(|(_, number)| number)
+        .ok_or_else(|| DeviceError::Gpu("nvidia-smi lists no GPU".into()))
 }
 
 #[cfg(test)]

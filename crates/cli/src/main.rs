@@ -155,18 +155,8 @@ fn failed(error: &anyhow::Error) -> ExitCode {
 
 /// Ultralytics' command as one of ours; `None` when it was only to be printed.
 fn translated(arguments: &yolo::Arguments) -> anyhow::Result<Option<Command>> {
-    if let Some(help) = arguments.help() {
-        print!("{help}");
-        return Ok(None);
-    }
-    let translation = arguments.translation()?;
-    let quoted = |word: &String| if word.contains([' ', '[', '"']) { format!("'{word}'") } else { word.clone() };
-    eprintln!("octant {}", translation.command.iter().map(quoted).collect::<Vec<_>>().join(" "));
-    translation.notes.iter().for_each(|note| eprintln!("note: {note}"));
-    if arguments.dry_run {
-        return Ok(None);
-    }
-    let words = std::iter::once("octant".to_string()).chain(translation.command);
+    let Some(words) = yolo::command(arguments)? else { return Ok(None) };
+    let words = std::iter::once("octant".to_string()).chain(words);
     Ok(Some(Cli::try_parse_from(words)?.command))
 }
 

@@ -6,9 +6,9 @@ use crate::device::DeviceFlags;
 use crate::output::Json;
 use crate::{Ending, fetching, opened};
 use anyhow::{Context, Result, bail};
-use octant_metrics::boxes::Suppression;
 use octant_predict::{
-    Cancel, CocoResults, JobEvent, ModelChoice, Network, PredictOptions, Prediction, Predictor, ResultWriter, Written,
+    Cancel, CocoResults, JobEvent, ModelChoice, Network, PredictOptions, Prediction, Predictor, ResultWriter,
+    Suppression, Written,
 };
 use octant_zoo::ModelEntry;
 use serde_json::{Value, json};

@@ -131,7 +131,7 @@ fn judged(difference: layers::LayerDifference) -> Result<(), String> {
 fn own_kernel(layer: &Layer, device: &dyn Backend, reference: &dyn Backend, as_json: bool) -> Result<(), String> {
     let difference = layer.check(device, reference).map_err(|error| error.to_string())?;
     let (program, _) = layer.program().map_err(|error| error.to_string())?;
-    let kernels = octant_cuda::called_kernels(&program.graph);
+    let kernels = octant_pjrt::called_kernels(&program.graph);
     if as_json {
         Json::line(
             json!({ "event": "layer", "layer": layer.describe(), "difference": difference.found, "kernels": kernels }),

@@ -4,7 +4,7 @@ use octant_pjrt::PjrtError;
 use octant_runtime::RuntimeError;
 
 /// The result of opening a device.
-pub type Result<T> = std::result::Result<T, DeviceError>;
+pub type Result<T, E = DeviceError> = std::result::Result<T, E>;
 
 /// A device cannot be opened.
 #[derive(Debug, thiserror::Error)]

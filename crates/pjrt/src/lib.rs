@@ -49,6 +49,7 @@ pub use holders::{Holder, holders};
 pub use loaded::{Execution, LoadedExecutable};
 pub use memory_text::OutOfMemory;
 pub use named_value::{AttributeValue, NamedValues};
+pub use octant_cuda::called_kernels;
 pub use octant_stablehlo::MatmulPrecision;
 pub use plugin::{ApiVersion, Plugin};
 pub use profiler::Profiler;

@@ -36,15 +36,17 @@ pub mod similarity;
 mod sources;
 mod tiles;
 mod video;
+pub mod weights;
 mod writer;
 
 pub use cancel::Cancel;
 pub use downloads::{Downloads, PRETRAINED, Progress};
 pub use error::{PredictError, Result};
 pub use evaluate::{EvalOptions, Evaluation};
-pub use features::Extractor;
+pub use features::{Distances, Extractor, separation, write_features};
 pub use job::JobEvent;
 pub use network::{ModelChoice, Network, NetworkFile, WeightSource};
+pub use octant_metrics::boxes::Suppression;
 pub use prediction::{Boxes, Classes, Mask, Names, Output, Prediction, Values, csv_field};
 pub use predictor::{Input, PredictOptions, Predictor, PredictorMemory};
 pub use programs::Layer;

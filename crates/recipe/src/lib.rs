@@ -16,6 +16,7 @@ pub mod lints;
 mod of_model;
 pub mod page;
 mod phases;
+mod published;
 mod rate;
 mod recipe;
 mod run;
@@ -23,6 +24,7 @@ pub mod steps;
 mod tables;
 mod task;
 mod transform;
+pub mod ultralytics;
 
 pub use auto::resolve_auto;
 pub use data::{Data, EvaluationData, LocalFiles, SOURCES, SourceEntry, Surroundings, data, evaluation_data};
@@ -33,6 +35,7 @@ pub use error::{RecipeError, Result};
 pub use octant_train::options::nearest;
 pub use of_model::{of_model, of_settings, prediction_settings, resized};
 pub use phases::{DEFAULT_SLOTS, Facts, images_per_update, phases, phases_on, refuse_ignored_sizes, scaling, slots_of};
+pub use published::{PUBLISHED_DATA, PublishedData, published_data};
 pub use recipe::{
     AugmentOptions, Auto, BadLabels, BestMode, Cache, Cores, DataSource, DegradeOptions, GainOptions, GanOptions,
     NormKind, NormalizationMode, Per, PhaseRecipe, Recipe, ScheduleKind, ScheduleRecipe, ValidationPart,

@@ -6,7 +6,7 @@ use crate::show::{as_json, show};
 use crate::{Ending, fetching, opened, prepare};
 use anyhow::{Context, Result, bail};
 use octant_predict::{EvalOptions, NetworkFile, PredictError, PredictOptions, Predictor, similarity};
-use octant_recipe::Cores;
+use octant_recipe::{Cores, TaskOutput};
 use octant_train::options::OptionTable;
 use serde_json::json;
 use std::path::{Path, PathBuf};
@@ -77,7 +77,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
     if network.names.is_empty() {
         network.names = data.classes.clone();
     }
-    if arguments.coco.is_some() && network.recipe.task != "detect" {
+    if arguments.coco.is_some() && network.output()? != TaskOutput::Boxes {
         bail!("--coco is for detectors; {} is none; remove it", network.recipe.model);
     }
     let backend = arguments.device.open()?;

@@ -50,7 +50,7 @@
 //!
 //! A [`Recipe`](recipe::Recipe) is everything a run needs to know, as TOML, and a [`TrainJob`](run::TrainJob) runs one: the same
 //! orchestration as `octant train`, with the same run directory. `examples/fine_tune.rs` fine-tunes a model of the [`zoo`] on a
-//! folder of images.
+//! folder of images; `examples/whole_run.rs` trains, resumes, evaluates and predicts.
 //!
 //! # Prediction
 //!
@@ -69,11 +69,13 @@ pub use octant_device as device;
 pub use octant_events as events;
 pub use octant_graph as graph;
 pub use octant_imaging as imaging;
+pub use octant_measure as measure;
 pub use octant_metrics as metrics;
 pub use octant_nn as nn;
 pub use octant_pjrt as pjrt;
 pub use octant_predict as predict;
 pub use octant_predict::Predictor;
+pub use octant_process as process;
 pub use octant_recipe as recipe;
 pub use octant_run as run;
 pub use octant_runtime as runtime;

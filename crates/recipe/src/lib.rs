@@ -42,5 +42,5 @@ pub use recipe::{
 };
 pub use run::{fix_paths, follow_weights, mesh, plan, precision, weights};
 pub use tables::{BUILT_IN, built_in, check, set, set_text, table, text};
-pub use task::{TASKS, TaskEntry, best, model, smaller_is_better, task};
+pub use task::{TASKS, TaskEntry, TaskOutput, best, model, smaller_is_better, task};
 pub use transform::{Transforms, image, transform};

@@ -11,7 +11,7 @@ pub type Result<T, E = DeviceError> = std::result::Result<T, E>;
 pub enum DeviceError {
     /// No device has that name.
     #[error(
-        "there is no device \"{0}\"; the `device` is auto, cpu, cuda, cuda:0, cuda:0,1, cuda:idle, tpu or the path of a PJRT \
+        "there is no device \"{0}\"; use `device` auto, cpu, cuda, cuda:0, cuda:0,1, cuda:idle, tpu or the path of a PJRT \
          plugin"
     )]
     Unknown(String),

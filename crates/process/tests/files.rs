@@ -23,8 +23,8 @@ fn clip(folder: &Path) {
             (10 + frame..18 + frame).contains(&row) && (4 * frame + 6..4 * frame + 16).contains(&column)
         };
         let mask = Image::from_fn(40, 48, 1, |row, column, _| if is_marked(row, column) { 255 } else { 0 });
-        write_png_u8(&folder.join(format!("video/{frame}.png")), &image).unwrap();
-        write_png_u8(&folder.join(format!("mask/{frame}.png")), &mask).unwrap();
+        write_png_u8(folder.join(format!("video/{frame}.png")), &image).unwrap();
+        write_png_u8(folder.join(format!("mask/{frame}.png")), &mask).unwrap();
     }
 }
 
@@ -69,7 +69,7 @@ fn an_unreadable_image_is_reported_and_the_others_are_processed() {
     let images = folder.path().join("in");
     std::fs::create_dir(&images).unwrap();
     std::fs::write(images.join("broken.png"), b"no image").unwrap();
-    write_png_u8(&images.join("whole.png"), &Image::filled(12, 20, 3, 90)).unwrap();
+    write_png_u8(images.join("whole.png"), &Image::filled(12, 20, 3, 90)).unwrap();
     let (mut failed, mut written) = (Vec::new(), 0);
     let mut see = |event: WorkEvent| match event {
         WorkEvent::Failed(sentence) => failed.push(sentence),

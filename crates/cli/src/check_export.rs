@@ -4,6 +4,7 @@ use crate::device::DeviceFlags;
 use crate::output::{Bar, Json, count};
 use crate::{Ending, device, fetching, opened};
 use anyhow::{Result, bail};
+use octant_device::Options;
 use octant_predict::{ExportedFacts, PeerChoice, check_export, exported_network};
 use serde_json::json;
 use std::path::PathBuf;
@@ -56,7 +57,8 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
     if images.is_empty() {
         bail!("there are no images in what --data names");
     }
-    let backend = device::open_exact(&arguments.device.device, arguments.device.threads)?;
+    let DeviceFlags { device: name, threads } = &arguments.device;
+    let backend = octant_device::open(name, &Options { exact: true, ..device::options(*threads)? })?;
     let peer = PeerChoice { runtime, python };
     let total = images.len();
     let mut bar = Bar::new("comparing".into(), total as u64);

@@ -3,8 +3,7 @@
 use crate::output::{Json, bytes, count, duration};
 use crate::{Ending, fetching, opened};
 use anyhow::{Result, bail};
-use octant_metrics::boxes::Suppression;
-use octant_predict::{ModelChoice, Network, OnnxExport, PRETRAINED};
+use octant_predict::{ModelChoice, Network, OnnxExport, PRETRAINED, Suppression};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::time::Instant;

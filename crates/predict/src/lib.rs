@@ -21,6 +21,7 @@
 //! [`Predictor`], then `decode.rs`.
 
 mod cancel;
+mod check;
 mod decode;
 mod downloads;
 pub mod draw;
@@ -39,6 +40,7 @@ mod video;
 mod writer;
 
 pub use cancel::Cancel;
+pub use check::BatchCheck;
 pub use downloads::{Downloads, PRETRAINED, Progress};
 pub use error::{PredictError, Result};
 pub use evaluate::{EvalOptions, Evaluation};

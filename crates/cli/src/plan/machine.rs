@@ -86,8 +86,8 @@ pub(super) fn price_of(prices: &[Price], machine: &str) -> Option<f64> {
 
 /// A price of a machine that is not planned for would change nothing.
 pub(super) fn check_prices(prices: &[Price], machines: &[(String, Machine)]) -> Result<()> {
-    let unknown = prices.iter().filter_map(|price| price.machine.as_deref());
-    let unknown = unknown.filter(|name| machines.iter().all(|(known, _)| known != name)).next();
+    let mut named = prices.iter().filter_map(|price| price.machine.as_deref());
+    let unknown = named.find(|name| machines.iter().all(|(known, _)| known != name));
     let names: Vec<&str> = machines.iter().map(|(name, _)| name.as_str()).collect();
     unknown.map_or(Ok(()), |name| {
         Err(anyhow::anyhow!("{name} has a price but is not planned for; --on names {}", names.join(", ")))

@@ -36,8 +36,8 @@ impl Flags {
 }
 
 /// Differences between a row of a batch and the same image alone, as a share of the largest output: sums in another order, rounded
-/// to 8 bits, or to 11 where products of f32 are fast.
-const ALLOWED: [(&str, f64); 2] = [("bf16", 5e-2), ("f32", 1e-2)];
+/// to 8 bits layer by layer, or to 11 where products of f32 are fast. A row of another image is about 1 away.
+const ALLOWED: [(&str, f64); 2] = [("bf16", 0.15), ("f32", 1e-2)];
 
 pub(super) fn run(arguments: &Arguments) -> Result<Ending> {
     let Flags { batch_sizes, models, precision } = &arguments.models;

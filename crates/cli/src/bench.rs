@@ -1,21 +1,18 @@
 //! The `bench` command: steps of a model, single operations, and both beside a peer, on data in memory.
 
 mod ops;
-mod peaks;
 mod peers;
-mod statistics;
 mod step;
-mod subject;
 
 use crate::Ending;
 use crate::device::DeviceFlags;
 use crate::flags::{RecipeFlags, Selection};
 use anyhow::{Result, bail};
+use octant_measure::{Subject, SubjectOptions};
 use octant_recipe::Cores;
 use octant_recipe::flags::FlaggedKey;
 use std::path::PathBuf;
 use std::time::Instant;
-use subject::Subject;
 
 /// Measure the speed of training steps, predictions or single operations
 #[derive(clap::Args)]
@@ -90,6 +87,18 @@ impl Selection for StepKeys {
     }
 }
 
+impl Arguments {
+    /// What replaces the usual settings of what is measured.
+    fn options(&self) -> SubjectOptions {
+        SubjectOptions {
+            batch_size: self.batch_size,
+            size: self.size,
+            optimizer: self.optimizer.clone(),
+            settings: self.flags.given().to_vec(),
+        }
+    }
+}
+
 pub(crate) fn run(arguments: Arguments, started: Instant) -> Result<Ending> {
     if arguments.batch_size == Some(0) || arguments.steps == 0 || arguments.size == Some(0) || arguments.rounds == 0 {
         bail!("--batch-size, --size, --steps and --rounds must be at least 1");
@@ -99,8 +108,8 @@ pub(crate) fn run(arguments: Arguments, started: Instant) -> Result<Ending> {
         (None, _) => {
             bail!("name a model (`octant models` lists them) or a recipe, or measure single operations with --ops")
         }
-        (Some(name), Some(peer)) => peers::run(&Subject::named(name, &arguments)?, peer, &arguments)?,
-        (Some(name), None) => step::run(&Subject::named(name, &arguments)?, &arguments, started)?,
+        (Some(name), Some(peer)) => peers::run(&Subject::named(name, &arguments.options())?, peer, &arguments)?,
+        (Some(name), None) => step::run(&Subject::named(name, &arguments.options())?, &arguments, started)?,
     }
     Ok(Ending::Done)
 }

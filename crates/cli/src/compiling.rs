@@ -4,7 +4,7 @@
 //! nothing is being trained, so the process ends at once.
 
 use crate::output::{clear_line, duration};
-use octant_pjrt::backend::{Log, Notice, PastCompileTime};
+use octant_device::{Log, Notice, PastCompileTime};
 use std::io::{IsTerminal, Write};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
@@ -98,7 +98,7 @@ struct Job {
 /// Prints what a backend does.
 pub(crate) fn log() -> Log {
     let job: Arc<Mutex<Option<Job>>> = Arc::default();
-    Box::new(move |notice| match notice {
+    Arc::new(move |notice| match notice {
         Notice::Message(sentence) => eprintln!("{sentence}"),
         Notice::Compiling { program, reason, before } => {
             let before = before.map(describe).unwrap_or_default();

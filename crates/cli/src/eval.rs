@@ -3,10 +3,10 @@
 use crate::device::DeviceFlags;
 use crate::output::{Bar, Json, line};
 use crate::show::{as_json, show};
-use crate::{Ending, device, fetching, opened, prepare};
+use crate::{Ending, fetching, opened, prepare};
 use anyhow::{Context, Result, bail};
 use octant_predict::{EvalOptions, NetworkFile, PredictError, PredictOptions, Predictor, similarity};
-use octant_recipe::Cores;
+use octant_recipe::{Cores, TaskOutput};
 use octant_train::options::OptionTable;
 use serde_json::json;
 use std::path::{Path, PathBuf};
@@ -77,11 +77,11 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
     if network.names.is_empty() {
         network.names = data.classes.clone();
     }
-    if arguments.coco.is_some() && network.recipe.task != "detect" {
+    if arguments.coco.is_some() && network.output()? != TaskOutput::Boxes {
         bail!("--coco is for detectors; {} is none; remove it", network.recipe.model);
     }
     let backend = arguments.device.open()?;
-    let mesh = device::mesh(arguments.cores, &*backend)?;
+    let mesh = octant_recipe::mesh(arguments.cores, &*backend)?;
     let predictor = Predictor::new(network, &backend, PredictOptions::default())?;
     let (coco, inputs) = (arguments.coco.clone(), arguments.save_inputs.clone());
     let options = EvalOptions { batch_size: arguments.batch_size, mesh, coco, inputs };

@@ -3,18 +3,18 @@
 //! Commands that write take event files, run directories or folders of runs, and write new files: `--out` must not exist
 //! yet. What is kept is copied byte by byte.
 
-mod import;
-mod rewrite;
-mod select;
-mod table;
+mod arguments;
 
 use crate::Ending;
-use crate::output::{Json, number};
+use crate::output::{Json, line, number};
 use anyhow::Result;
-use octant_events::{Event, EventContent, Value, read_events};
-use select::Selection;
+use arguments::{Export, Filter, Import, Merge, Remove, Rename, Show};
+use octant_events::{
+    Edited, Event, EventContent, StepsSeen, Value, export_scalars, filter_files, import_table, merge_files,
+    read_events, remove_tags, rename_tags,
+};
 use serde_json::json;
-use std::path::PathBuf;
+use std::path::Path;
 
 /// Show, filter, merge, rewrite and export event files
 #[derive(clap::Args)]
@@ -35,44 +35,57 @@ enum Command {
     /// List the values
     Show(Show),
     /// Copy what is selected
-    Filter(rewrite::Filter),
+    Filter(Filter),
     /// Copy all files into one, in their order
-    Merge(rewrite::Merge),
+    Merge(Merge),
     /// Copy everything, some of it under other tags
-    Rename(rewrite::Rename),
+    Rename(Rename),
     /// Copy everything but some tags
-    Remove(rewrite::Remove),
+    Remove(Remove),
     /// Write scalars as a table: CSV, JSON or Parquet, by the name of the file
-    Export(table::Export),
+    Export(Export),
     /// Turn a CSV table into event files: one that `export` wrote, or a column `step` and one column per tag
-    Import(import::Import),
-}
-
-/// List the values
-#[derive(clap::Args)]
-struct Show {
-    #[command(flatten)]
-    selection: Selection,
-    /// Print one JSON object per value
-    #[arg(long)]
-    json: bool,
+    Import(Import),
 }
 
 pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
     match arguments.command {
-        Command::Show(arguments) => show(&arguments),
-        Command::Filter(arguments) => rewrite::filter(&arguments),
-        Command::Merge(arguments) => rewrite::merge(&arguments),
-        Command::Rename(arguments) => rewrite::rename(&arguments),
-        Command::Remove(arguments) => rewrite::remove(&arguments),
-        Command::Export(arguments) => table::export(&arguments),
-        Command::Import(arguments) => import::import(&arguments),
-    }?;
+        Command::Show(arguments) => show(&arguments)?,
+        Command::Filter(Filter { selection, no_version, out }) => {
+            let (copied, nothing) = filter_files(&selection.selection(), !no_version, &out.out)?;
+            copied.iter().for_each(|(path, edited)| report(path, edited));
+            nothing.iter().for_each(|reason| eprintln!("octant: {reason}"));
+        }
+        Command::Merge(Merge { inputs, no_version, out }) => {
+            report(&out.out, &merge_files(&inputs.selection(), !no_version, &out.out)?);
+        }
+        Command::Rename(Rename { inputs, from, to, out }) => {
+            let copied = rename_tags(&inputs.selection(), &from, &to, &out.out)?;
+            copied.iter().for_each(|(path, edited)| report(path, edited));
+        }
+        Command::Remove(Remove { inputs, tag, out }) => {
+            let copied = remove_tags(&inputs.selection(), &tag, &out.out)?;
+            copied.iter().for_each(|(path, edited)| report(path, edited));
+        }
+        Command::Export(Export { selection, out }) => {
+            let selection = selection.selection();
+            let (count, seen) = export_scalars(&selection, &out.out)?;
+            line(format_args!("{}: {count} values", out.out.display()));
+            if count == 0 {
+                eprintln!("octant: {}", selection.why_nothing(seen));
+            }
+        }
+        Command::Import(Import { table, out }) => {
+            for file in import_table(&table, &out)? {
+                line(format_args!("{}: {} values of {} rows", file.path.display(), file.values, file.rows));
+            }
+        }
+    }
     Ok(Ending::Done)
 }
 
 fn show(arguments: &Show) -> Result<()> {
-    let selection = &arguments.selection;
+    let selection = arguments.selection.selection();
     let inputs = selection.inputs()?;
     let several = inputs.iter().any(|input| input.name != inputs[0].name);
     let mut events: Vec<(usize, Event)> = Vec::new();
@@ -99,27 +112,16 @@ fn show(arguments: &Show) -> Result<()> {
                 }
                 Json::line(line);
             } else if several {
-                crate::output::line(format_args!("{run}  {:>8}  {tag:<24} {text}", event.step));
+                line(format_args!("{run}  {:>8}  {tag:<24} {text}", event.step));
             } else {
-                crate::output::line(format_args!("{:>8}  {tag:<24} {text}", event.step));
+                line(format_args!("{:>8}  {tag:<24} {text}", event.step));
             }
         }
     }
     if shown == 0 {
-        selection.explain_nothing(steps.0);
+        eprintln!("octant: {}", selection.why_nothing(steps));
     }
     Ok(())
-}
-
-/// The first and the last step of some values.
-#[derive(Default)]
-struct StepsSeen(Option<(i64, i64)>);
-
-impl StepsSeen {
-    fn add(&mut self, step: i64) {
-        let (first, last) = self.0.unwrap_or((step, step));
-        self.0 = Some((first.min(step), last.max(step)));
-    }
 }
 
 fn describe(value: &Value) -> String {
@@ -137,10 +139,12 @@ fn describe(value: &Value) -> String {
     }
 }
 
-/// Where a command that writes puts its file or folder.
-#[derive(clap::Args)]
-struct Out {
-    /// The new file or folder
-    #[arg(long, value_name = "PATH")]
-    out: PathBuf,
+fn report(path: &Path, edited: &Edited) {
+    let mut text = format!("{}: {} records kept as they are", path.display(), edited.copied);
+    for (count, what) in [(edited.changed, "changed"), (edited.dropped, "left out"), (edited.damaged, "damaged")] {
+        if count > 0 {
+            text += &format!(", {count} {what}");
+        }
+    }
+    line(text);
 }

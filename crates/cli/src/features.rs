@@ -2,18 +2,12 @@
 
 use crate::device::DeviceFlags;
 use crate::output::{Bar, Json, line};
-use crate::{Ending, device, fetching, opened, prepare};
-use anyhow::{Context, Result, bail};
-use octant_archive::save_safetensors;
+use crate::{Ending, fetching, opened, prepare};
+use anyhow::{Result, bail};
 use octant_data::Dataset;
-use octant_data::decode::{Channels, DecodeOptions};
-use octant_data::readers::{TableDataset, images_below};
-use octant_metrics::features::{
-    LinearProbe, ProbeSettings, TEMPERATURE, accuracy, frechet_distance, kernel_distance, nearest_neighbors,
+use octant_predict::{
+    Distances, Extractor, ModelChoice, Network, PredictOptions, Predictor, separation, write_features,
 };
-use octant_predict::{Extractor, ModelChoice, Network, PredictOptions, Predictor};
-use octant_tensor::{HostTensor, write_npy};
-use octant_zoo::ModelEntry;
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -108,7 +102,7 @@ fn of_model(arguments: &Arguments) -> Result<Network> {
         bail!("without weights the features would be random; give --weights FILE, or --weights pretrained");
     };
     let weights = fetching::weights(given, entry)?;
-    let precision = device::precision(&arguments.precision)?;
+    let precision = octant_recipe::precision(&arguments.precision)?;
     let choice = ModelChoice { headless: true, precision, ..ModelChoice::default() };
     let mut network = Network::of_model(entry, Some(&weights), &choice)?;
     network.remarks.iter().for_each(|remark| eprintln!("{remark}"));
@@ -124,7 +118,7 @@ fn of_weights(arguments: &Arguments) -> Result<Network> {
         bail!("{} has weights of its own; remove --weights", arguments.model.display());
     }
     let file = opened::network(&arguments.model, arguments.checkpoint.as_deref())?;
-    let mut network = file.with_precision(device::precision(&arguments.precision)?).network()?;
+    let mut network = file.with_precision(octant_recipe::precision(&arguments.precision)?).network()?;
     if let Some(side) = arguments.image_size {
         network.resize_images(side)?;
     }
@@ -148,13 +142,8 @@ fn watching<T>(
     Ok(result?)
 }
 
-/// The line of the zoo of an extractor's network.
-fn entry(extractor: &Extractor) -> Result<&'static ModelEntry> {
-    Ok(extractor.predictor.network().entry()?)
-}
-
 fn write(extractor: &Extractor, arguments: &Arguments, output: &Path) -> Result<()> {
-    let (dataset, paths) = images_of(&arguments.data, entry(extractor)?)?;
+    let (dataset, paths) = extractor.images_of(&arguments.data)?;
     let features = watching("computing", arguments.json, |progress| extractor.tensor(dataset, progress))?;
     write_features(output, &features, &paths)?;
     match arguments.json {
@@ -169,26 +158,18 @@ fn write(extractor: &Extractor, arguments: &Arguments, output: &Path) -> Result<
 /// The distance between two folders of images.
 fn compare(extractor: &Extractor, arguments: &Arguments, other: &Path) -> Result<()> {
     let summarized = |folder: &Path| {
-        let (dataset, paths) = images_of(folder, entry(extractor)?)?;
-        if paths.len() < 2 {
-            bail!("{} has {} images; a distribution needs two at least", folder.display(), paths.len());
-        }
         let label = folder.display().to_string();
-        watching(&label, arguments.json, |progress| extractor.summarized(dataset, progress))
+        watching(&label, arguments.json, |progress| extractor.summarized_folder(folder, progress))
     };
-    let [a, b] = [summarized(&arguments.data)?, summarized(other)?];
-    let (frechet, kernel) = (frechet_distance(&a, &b), kernel_distance(&a, &b));
-    let few = (a.len().min(b.len()) <= a.width()).then(|| {
-        format!("fewer images than the {} numbers per image: the Fréchet distance is too large then", a.width())
-    });
+    let found = Distances::between(&summarized(&arguments.data)?, &summarized(other)?);
+    let Distances { images, width, frechet, kernel, remark } = found;
     if arguments.json {
-        let counts = [a.len(), b.len()];
-        Json::line(json!({ "event": "compared", "images": counts, "fid": frechet, "kid": kernel, "remark": few }));
+        Json::line(json!({ "event": "compared", "images": images, "fid": frechet, "kid": kernel, "remark": remark }));
         return Ok(());
     }
-    line(format!("{} and {} images, {} features each", a.len(), b.len(), a.width()));
+    line(format!("{} and {} images, {width} features each", images[0], images[1]));
     line(format!("  Fréchet distance {frechet:.4}  kernel distance {kernel:.6}"));
-    few.iter().for_each(line);
+    remark.iter().for_each(line);
     Ok(())
 }
 
@@ -201,15 +182,7 @@ fn judge(extractor: &Extractor, arguments: &Arguments) -> Result<()> {
         watching(label, arguments.json, |progress| extractor.labeled(dataset.clone(), progress))
     };
     let [train, test] = [labeled("training images", &data.train)?, labeled("images to evaluate on", &data.valid)?];
-    let mut metrics = Vec::new();
-    if let Some(count) = arguments.knn {
-        let guesses = nearest_neighbors(&train, &test.values, data.outputs, count, TEMPERATURE);
-        metrics.push((format!("{count}-nn"), accuracy(&guesses, &test.classes)));
-    }
-    if arguments.probe {
-        let probe = LinearProbe::fit(&train, data.outputs, &ProbeSettings::default());
-        metrics.push(("probe".to_string(), accuracy(&probe.classify(&test.values), &test.classes)));
-    }
+    let metrics = separation(&train, &test, data.outputs, arguments.knn, arguments.probe);
     let (learned, judged) = (train.classes.len(), test.classes.len());
     if arguments.json {
         let metrics: serde_json::Map<_, _> = metrics.into_iter().map(|(name, value)| (name, json!(value))).collect();
@@ -220,35 +193,5 @@ fn judge(extractor: &Extractor, arguments: &Arguments) -> Result<()> {
     }
     line(format!("{} features of {learned} images, judged on {judged}", train.width));
     metrics.iter().for_each(|(name, value)| line(format!("  {name:<8} accuracy {:.4}", value)));
-    Ok(())
-}
-
-/// All images in a folder and below it, in the order of their names, and their paths below it.
-fn images_of(folder: &Path, entry: &ModelEntry) -> Result<(Arc<dyn Dataset>, Vec<PathBuf>)> {
-    let channels = if entry.preprocessing.input[2] == 1 { Channels::Gray } else { Channels::Rgb };
-    let options = DecodeOptions { channels, eight_bits: true, ..DecodeOptions::default() };
-    let dataset = TableDataset::unlabeled(folder, options)?;
-    let below = |path: PathBuf| path.strip_prefix(folder).map(Path::to_path_buf).unwrap_or(path);
-    let paths = images_below(folder)?.into_iter().map(below).collect();
-    Ok((Arc::new(dataset), paths))
-}
-
-/// Writes features, and which image each row belongs to.
-fn write_features(output: &Path, features: &HostTensor, paths: &[PathBuf]) -> Result<()> {
-    let names: Vec<String> = paths.iter().map(|path| path.to_string_lossy().into_owned()).collect();
-    match output.extension().and_then(|ending| ending.to_str()) {
-        Some("npy") => {
-            write_npy(output, features)?;
-            let quoted = |name: &String| format!("\"{}\"\n", name.replace('"', "\"\""));
-            let table = output.with_extension("csv");
-            let text = std::iter::once("path\n".to_string()).chain(names.iter().map(quoted)).collect::<String>();
-            std::fs::write(&table, text).with_context(|| format!("cannot write {}", table.display()))?;
-        }
-        Some("safetensors") => {
-            let metadata = [("paths".to_string(), serde_json::to_string(&names)?)];
-            save_safetensors(output, [("features", features)], &metadata)?;
-        }
-        _ => bail!("{} must end in .npy or .safetensors", output.display()),
-    }
     Ok(())
 }

@@ -2,8 +2,8 @@
 
 use crate::output::{bytes, duration};
 use anyhow::Result;
+use octant_device::cache_folder;
 use octant_fetch::ProgressCallback;
-use octant_pjrt::discover::cache_folder;
 use octant_predict::{Downloads, Sources};
 use octant_zoo::ModelEntry;
 use octant_zoo::registry::Published;

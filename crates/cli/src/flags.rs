@@ -54,6 +54,11 @@ pub(crate) struct RecipeFlags<S = Every> {
 }
 
 impl<S> RecipeFlags<S> {
+    /// What was given: positions in the recipe and their values.
+    pub fn given(&self) -> &[(String, Value)] {
+        &self.given
+    }
+
     /// Writes what was given into a recipe.
     pub fn apply(&self, table: &mut Table) -> Result<()> {
         Ok(self.given.iter().try_for_each(|(position, value)| apply(table, position, value.clone()))?)

@@ -1,4 +1,4 @@
-//! `octant`: only here concrete backends, models and data sets are named together.
+//! `octant`: the command line. It parses and prints; what a command does is a call of the library.
 //!
 //! Each command is one file that turns its flags into calls of the library. Every command prints text, or with
 //! `--json` one object per line. Errors arrive here as one chain and are printed once.
@@ -103,8 +103,12 @@ fn main() -> ExitCode {
         return board::data_server();
     }
     // Before any thread starts: libtpu reads its environment when it is loaded.
-    octant_pjrt::environment::prepare(std::env::args().any(|argument| argument == "--fast-nondeterministic"));
-    let command = match parsed() {
+    octant_device::prepare();
+    let cli = parsed();
+    if cli.fast_nondeterministic {
+        device::allow_nondeterministic();
+    }
+    let command = match cli.command {
         Command::Yolo(arguments) => match translated(&arguments) {
             Ok(Some(command)) => command,
             Ok(None) => return ExitCode::SUCCESS,
@@ -151,23 +155,13 @@ fn failed(error: &anyhow::Error) -> ExitCode {
 
 /// Ultralytics' command as one of ours; `None` when it was only to be printed.
 fn translated(arguments: &yolo::Arguments) -> anyhow::Result<Option<Command>> {
-    if let Some(help) = arguments.help() {
-        print!("{help}");
-        return Ok(None);
-    }
-    let translation = arguments.translation()?;
-    let quoted = |word: &String| if word.contains([' ', '[', '"']) { format!("'{word}'") } else { word.clone() };
-    eprintln!("octant {}", translation.command.iter().map(quoted).collect::<Vec<_>>().join(" "));
-    translation.notes.iter().for_each(|note| eprintln!("note: {note}"));
-    if arguments.dry_run {
-        return Ok(None);
-    }
-    let words = std::iter::once("octant".to_string()).chain(translation.command);
+    let Some(words) = yolo::command(arguments)? else { return Ok(None) };
+    let words = std::iter::once("octant".to_string()).chain(words);
     Ok(Some(Cli::try_parse_from(words)?.command))
 }
 
 /// The command line. Negative numbers are values, so that the error names the range instead of an unknown flag.
-fn parsed() -> Command {
+fn parsed() -> Cli {
     fn with_numbers(command: clap::Command) -> clap::Command {
         let command =
             command.mut_args(|argument| match argument.get_long().is_some() && argument.get_action().takes_values() {
@@ -183,7 +177,7 @@ fn parsed() -> Command {
         eprintln!("octant: {problem}");
         std::process::exit(1);
     }
-    Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit()).command
+    Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
 }
 
 /// The chain of causes as one sentence. An error that quotes its cause does not say it twice.

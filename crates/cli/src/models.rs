@@ -3,9 +3,8 @@
 use crate::Ending;
 use crate::output::Json;
 use anyhow::Result;
-use octant_nn::VariableKind;
 use octant_zoo::registry::ENTRIES;
-use octant_zoo::{ModelEntry, ModelTask, describe, find};
+use octant_zoo::{ModelEntry, ModelSize, ModelTask, find};
 use serde_json::json;
 
 /// List the models that can be trained
@@ -40,7 +39,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
         );
     }
     for entry in wanted {
-        let size = Size::of(entry)?;
+        let size = entry.size()?;
         match arguments.json {
             true => Json::line(as_json(entry, &size)),
             false => println!("{}", line(entry, &size)),
@@ -49,21 +48,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
     Ok(Ending::Done)
 }
 
-/// What a model costs.
-struct Size {
-    parameters: usize,
-    multiply_adds: u64,
-}
-
-impl Size {
-    fn of(entry: &ModelEntry) -> Result<Size> {
-        let (specs, multiply_adds) = describe(&*(entry.build)(entry.classes), entry.preprocessing.input)?;
-        let parameters = specs.iter().filter(|spec| spec.kind == VariableKind::Parameter);
-        Ok(Size { parameters: parameters.map(|spec| spec.shape.elements()).sum(), multiply_adds })
-    }
-}
-
-fn as_json(entry: &ModelEntry, size: &Size) -> serde_json::Value {
+fn as_json(entry: &ModelEntry, size: &ModelSize) -> serde_json::Value {
     let preprocessing = &entry.preprocessing;
     let task = match entry.task {
         ModelTask::Classify => "classify",
@@ -80,7 +65,7 @@ fn as_json(entry: &ModelEntry, size: &Size) -> serde_json::Value {
     })
 }
 
-fn line(entry: &ModelEntry, size: &Size) -> String {
+fn line(entry: &ModelEntry, size: &ModelSize) -> String {
     let preprocessing = &entry.preprocessing;
     let [height, width, channels] = preprocessing.input;
     let triple = |values: [f64; 3]| match values {

@@ -2,14 +2,15 @@
 
 mod tensors;
 
-use crate::device::{self, DeviceFlags};
+use crate::device::DeviceFlags;
 use crate::output::Json;
 use crate::{Ending, fetching, opened};
 use anyhow::{Context, Result, bail};
-use octant_metrics::boxes::Suppression;
 use octant_predict::{
-    Cancel, CocoResults, JobEvent, ModelChoice, Network, PredictOptions, Prediction, Predictor, ResultWriter, Written,
+    Cancel, CocoResults, JobEvent, ModelChoice, Network, PredictOptions, Prediction, Predictor, ResultWriter,
+    Suppression, Written,
 };
+use octant_recipe::TaskOutput;
 use octant_zoo::ModelEntry;
 use serde_json::{Value, json};
 use std::path::PathBuf;
@@ -133,7 +134,7 @@ fn of_model(entry: &'static ModelEntry, arguments: &Arguments) -> Result<Network
         partial: arguments.partial,
         headless: arguments.features,
         seed: arguments.seed,
-        precision: device::precision(&arguments.precision)?,
+        precision: octant_recipe::precision(&arguments.precision)?,
     };
     let weights = arguments.weights.as_ref().map(|given| fetching::weights(given, entry)).transpose()?;
     let mut network = Network::of_model(entry, weights.as_deref(), &choice)?;
@@ -232,8 +233,7 @@ fn row(prediction: &Prediction, written: &[Written], top: usize) -> Value {
 
 /// Refuses flags that this network would ignore.
 fn refuse_ignored(arguments: &Arguments, network: &Network) -> Result<()> {
-    use octant_zoo::ModelTask;
-    let task = network.entry()?.task;
+    let output = network.output()?;
     let boxes = [
         ("--conf", arguments.conf.is_some()),
         ("--only", !arguments.only.is_empty()),
@@ -241,10 +241,9 @@ fn refuse_ignored(arguments: &Arguments, network: &Network) -> Result<()> {
         ("--labels", arguments.labels),
         ("--coco", arguments.coco.is_some()),
     ];
-    let ignored =
-        boxes.iter().find(|(_, given)| *given && task != ModelTask::Detect).map(|(flag, _)| (*flag, "detectors"));
-    let is_listed = task == ModelTask::Classify && network.recipe.task != "regress";
-    let top = (arguments.top.is_some() && !is_listed).then_some(("--top", "networks that classify"));
+    let is_ignored = |given: bool| given && output != TaskOutput::Boxes;
+    let ignored = boxes.iter().find(|(_, given)| is_ignored(*given)).map(|(flag, _)| (*flag, "detectors"));
+    let top = (arguments.top.is_some() && output != TaskOutput::Classes).then_some(("--top", "networks that classify"));
     match ignored.or(top) {
         Some((flag, whose)) => bail!("{flag} is for {whose}; {} is none; remove it", network.recipe.model),
         None => Ok(()),

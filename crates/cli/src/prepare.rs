@@ -4,7 +4,7 @@ use crate::data::Ticking;
 use crate::fetching;
 use anyhow::Result;
 use octant_data::Dataset;
-use octant_pjrt::discover::cache_folder;
+use octant_device::cache_folder;
 use octant_recipe::{Data, EvaluationData, Recipe, RecipeError, Surroundings};
 use octant_zoo::ModelEntry;
 use std::path::{Path, PathBuf};

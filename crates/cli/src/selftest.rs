@@ -66,7 +66,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
     }
     arguments.models.refuse()?;
     let mut progress = Progress { as_json: arguments.json, passed: 0, failures: Vec::new() };
-    let backend = device::open_exact(&arguments.device, None)?;
+    let backend = device::open_exact(&arguments.device)?;
     let described = describe(&*backend);
     let is_cuda = backend.name() == "cuda";
     if !arguments.json {
@@ -146,7 +146,7 @@ fn judged(difference: layers::LayerDifference) -> Result<(), String> {
 fn own_kernel(layer: &Layer, device: &dyn Backend, reference: &dyn Backend, as_json: bool) -> Result<(), String> {
     let difference = layer.check(device, reference).map_err(|error| error.to_string())?;
     let (program, _) = layer.program().map_err(|error| error.to_string())?;
-    let kernels = octant_cuda::called_kernels(&program.graph);
+    let kernels = octant_pjrt::called_kernels(&program.graph);
     if as_json {
         Json::line(
             json!({ "event": "layer", "layer": layer.describe(), "difference": difference.found, "kernels": kernels }),

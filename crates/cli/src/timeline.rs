@@ -1,35 +1,9 @@
 //! Where the time of steps went: a table for the terminal, a trace for a viewer.
 
 use crate::output::{Json, duration, line};
-use anyhow::Result;
-use octant_runtime::{Backend, Occupation, PartTiming, Recording, Timeline};
+use octant_runtime::{Occupation, PartTiming, Timeline};
 use serde_json::json;
 use std::path::Path;
-
-/// A recording of a session's steps. The CPU engine measures its parts itself, compiled programs are watched.
-pub(crate) struct Profile {
-    recording: Option<Box<dyn Recording>>,
-}
-
-impl Profile {
-    /// Begins a recording; steps before it do not count where the devices are watched.
-    pub(crate) fn begin(backend: &dyn Backend) -> Profile {
-        Profile { recording: backend.record().ok() }
-    }
-
-    /// Ends the recording, writes it as `trace.json` and prints what took the most time. All steps must be over; `parts`
-    /// asks a backend that measures itself.
-    pub(crate) fn show(self, parts: impl FnOnce() -> Vec<PartTiming>, as_json: bool) -> Result<()> {
-        let timeline = match self.recording {
-            Some(recording) => recording.finish()?,
-            None => Timeline::of_parts("cpu", &parts()),
-        };
-        let path = Path::new("trace.json");
-        octant_run::write_trace(path, &timeline)?;
-        tell(&timeline, path, as_json);
-        Ok(())
-    }
-}
 
 /// Prints what took the most time, and where the trace lies.
 pub(crate) fn tell(timeline: &Timeline, path: &Path, as_json: bool) {

@@ -1,14 +1,13 @@
 //! The `weights` command: published weights, and files of tensors from one format to another.
 
-mod adapters;
-mod pack;
-
 use crate::output::{Json, bytes};
-use crate::{Ending, fetching};
-use anyhow::{Context, Result, bail};
-use octant_archive::{Archive, ArchiveFormat, Fit, Matching, save_safetensors, save_torch};
-use octant_zoo::identity::{Card, Identity, identify, published_names};
-use octant_zoo::{ModelEntry, describe, find, published};
+use crate::{Ending, fetching, prepare};
+use anyhow::{Context, Result};
+use octant_archive::{Archive, ArchiveFormat, Fit};
+use octant_predict::weights::{convert, fit, merge_adapters, split_adapters};
+use octant_run::{pack_run, unpack_run};
+use octant_zoo::identity::Card;
+use octant_zoo::{find, published};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 
@@ -99,10 +98,28 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
                 false => println!("{}", to.display()),
             }
         }
-        Command::Merge { from, to, adapter } => adapters::merge(&from, adapter.as_deref(), &to, arguments.json)?,
-        Command::Split { from, to } => adapters::split(&from, &to, arguments.json)?,
-        Command::Pack { run, to } => pack::pack(&run, &to, arguments.json)?,
-        Command::Unpack { archive, to } => pack::unpack(&archive, &to, arguments.json)?,
+        Command::Merge { from, to, adapter } => {
+            done(&to, merge_adapters(&file_of(&from)?, adapter.as_deref(), &to)?, arguments.json);
+        }
+        Command::Split { from, to } => done(&to, split_adapters(&file_of(&from)?, &to)?, arguments.json),
+        Command::Pack { run, to } => {
+            let (files, size) = pack_run(&run, &to)?;
+            match arguments.json {
+                true => Json::line(json!({ "event": "done", "path": to, "files": files, "bytes": size })),
+                false => println!(
+                    "{0}: {files} files, {1}; `octant weights unpack {0} FOLDER` checks and restores them",
+                    to.display(),
+                    bytes(size)
+                ),
+            }
+        }
+        Command::Unpack { archive, to } => {
+            let (run, files) = unpack_run(&archive, &to)?;
+            match arguments.json {
+                true => Json::line(json!({ "event": "done", "run": run, "files": files })),
+                false => println!("{}: {files} files, all as they were packed", run.display()),
+            }
+        }
         Command::Show { file } => show(&file, arguments.json)?,
     }
     Ok(Ending::Done)
@@ -112,7 +129,7 @@ fn get(name: &str, mirror: Option<&str>, to: Option<&Path>, as_json: bool) -> Re
     let (entry, published) = published(name)?;
     let path = fetching::published(&published, mirror)?;
     // A file without a published checksum is known to be right by fitting the model in every name and shape.
-    let (matching, _) = matching(&Archive::open(&path)?, entry)?;
+    let (matching, _) = fit(&Archive::open(&path)?, entry)?;
     matching.require(Fit::Exact).with_context(|| format!("{} is not what was expected", path.display()))?;
     if let Some(to) = to {
         convert(&path, to, Some(entry))?;
@@ -132,44 +149,20 @@ fn get(name: &str, mirror: Option<&str>, to: Option<&Path>, as_json: bool) -> Re
     Ok(())
 }
 
-/// How a file fits the model, in the form and with the head that the file has.
-fn matching(archive: &Archive, entry: &'static ModelEntry) -> Result<(Matching, Identity)> {
-    let identity = identify(archive, entry)?;
-    let Identity { entry, classes } = identity;
-    let model = (entry.build)(classes.unwrap_or(entry.classes));
-    let (specs, _) = describe(&*model, entry.preprocessing.input)?;
-    Ok((octant_zoo::weights::load(archive, &*model, &specs, 0).matching, identity))
+/// The weights of a run, or a file of weights.
+fn file_of(given: &Path) -> Result<PathBuf> {
+    match given.join("config.toml").is_file() {
+        true => prepare::checkpoint_weights(given, None),
+        false => Ok(given.to_path_buf()),
+    }
 }
 
-/// Names and layouts stay as they are: both formats hold the reference's state dict.
-fn convert(from: &Path, to: &Path, entry: Option<&'static ModelEntry>) -> Result<()> {
-    let archive = Archive::open(from)?;
-    let tensors = || archive.tensors.iter().map(|(name, tensor)| (name.as_str(), tensor));
-    let mut metadata = match archive.format {
-        ArchiveFormat::Safetensors => archive.metadata.clone(),
-        ArchiveFormat::TorchZip | ArchiveFormat::TorchLegacy => Vec::new(),
-    };
-    if let Some(entry) = entry {
-        let (matching, Identity { entry, classes }) = matching(&archive, entry)?;
-        matching.require(Fit::Exact)?;
-        let (classes, card) = (classes.unwrap_or(entry.classes), Card::of(&archive));
-        let names = if card.names.is_empty() { published_names(entry, classes) } else { card.names };
-        // What the file says about its preprocessing stays true; only what it lacks is added.
-        let known = octant_zoo::identity::metadata(entry, &entry.preprocessing, classes, &names);
-        let added = known.into_iter().chain([Card::phase_metadata(card.warm_up)]);
-        let has = |wanted: &str| metadata.iter().any(|(key, _)| key == wanted);
-        let added: Vec<(String, String)> = added.filter(|(key, _)| !has(key)).collect();
-        metadata.extend(added);
+/// Prints what was written.
+fn done(path: &Path, tensors: usize, as_json: bool) {
+    match as_json {
+        true => Json::line(json!({ "event": "done", "path": path, "tensors": tensors })),
+        false => println!("{}: {tensors} tensors", path.display()),
     }
-    if !metadata.iter().any(|(key, _)| key == "format") {
-        metadata.insert(0, ("format".into(), "pt".into()));
-    }
-    match to.extension().and_then(|ending| ending.to_str()) {
-        Some("safetensors") => save_safetensors(to, tensors(), &metadata)?,
-        Some("pt" | "pth" | "bin") => save_torch(to, tensors())?,
-        _ => bail!("{} must end in .safetensors, or in .pth for torch.load", to.display()),
-    }
-    Ok(())
 }
 
 fn show(file: &Path, as_json: bool) -> Result<()> {

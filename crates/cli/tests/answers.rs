@@ -5,9 +5,9 @@
 mod binary;
 
 use binary::{done, octant, refused};
+use octant::imaging::Image;
 use octant_data::decode::{DecodeOptions, read_image};
 use octant_data::write_png_u8;
-use octant_imaging::Image;
 use octant_tensor::HostTensor;
 use octant_zoo::{describe, find, weights};
 use std::path::Path;

@@ -3,8 +3,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 
+use octant::imaging::Image;
 use octant_data::decode::{Channels, DecodeOptions, read_image};
-use octant_imaging::Image;
 use octant_tensor::{HostTensor, read_npy, write_npy};
 use serde_json::Value;
 use std::path::Path;
@@ -300,7 +300,7 @@ fn masks_of_several_classes_are_refused_before_the_first_step() {
     let at = folder.path();
     done(at, &["data", "synth", "irstd", "scenes", "--count", "6", "--side", "64"]);
     for number in 0..6 {
-        let mask = octant_imaging::Image::from_fn(64, 64, 1, |row, _, _| (row / 16) as u8);
+        let mask = octant::imaging::Image::from_fn(64, 64, 1, |row, _, _| (row / 16) as u8);
         octant_data::write_png_u8(at.join(format!("scenes/masks/scene{number:05}.png")), &mask).unwrap();
     }
     let sentence = "the mask has 4 values (0, 1, 2, 3), but segmentation here learns one class";

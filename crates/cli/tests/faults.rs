@@ -4,8 +4,8 @@
 
 mod runs;
 
+use octant::imaging::Image;
 use octant_data::write_png_u8;
-use octant_imaging::Image;
 use octant_train::checkpoint::Checkpoint;
 use runs::{finish, traces, train};
 use std::path::Path;

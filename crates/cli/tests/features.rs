@@ -5,10 +5,10 @@
 mod binary;
 
 use binary::{done, refused};
+use octant::imaging::Image;
+use octant::nn::VariableSpec;
 use octant_archive::Archive;
 use octant_data::write_png_u8;
-use octant_imaging::Image;
-use octant_nn::VariableSpec;
 use octant_tensor::{HostTensor, read_npy};
 use octant_zoo::{describe, find, weights};
 use serde_json::Value;

@@ -5,8 +5,8 @@
 mod binary;
 
 use binary::{done, octant, refused_with};
+use octant::imaging::Image;
 use octant_data::write_png_u8;
-use octant_imaging::Image;
 use serde_json::Value;
 use std::path::Path;
 

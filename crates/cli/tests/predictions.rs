@@ -5,11 +5,11 @@
 mod binary;
 
 use binary::{done, octant, refused};
+use octant::imaging::Image;
+use octant::metrics::boxes::{BoxScores, FoundBox, Rectangle, TrueBox};
 use octant_data::detection;
 use octant_data::readers::Split;
 use octant_data::{Dataset, write_png_u8};
-use octant_imaging::Image;
-use octant_metrics::boxes::{BoxScores, FoundBox, Rectangle, TrueBox};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -4,7 +4,7 @@
 
 mod runs;
 
-use octant_cpu::CpuBackend;
+use octant::cpu::CpuBackend;
 use octant_events::{EventContent, read_run};
 use octant_recipe::{LocalFiles, set_text, table};
 use octant_run::{RunEvent, RunOutcome, TrainJob};

@@ -96,7 +96,7 @@ fn tensors_go_through_a_model_in_either_layout() {
 fn images_go_through_a_model_and_its_top_classes_are_printed() {
     let folder = tempfile::tempdir().unwrap();
     save("resnet-tiny", &folder.path().join("tiny.safetensors"));
-    let image = octant_imaging::Image::from_fn(40, 50, 3, |row, column, channel| (row * column + channel) as u8);
+    let image = octant::imaging::Image::from_fn(40, 50, 3, |row, column, channel| (row * column + channel) as u8);
     octant_data::write_png_u8(folder.path().join("image.png"), &image).unwrap();
     let predict = ["predict", "--model", "resnet-tiny", "--weights", "tiny.safetensors", "--device", "cpu"];
     let text = stdout(&octant(folder.path(), &[&predict[..], &["image.png", "--top", "3"]].concat()));

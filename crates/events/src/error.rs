@@ -23,6 +23,9 @@ pub enum EventsError {
         /// What is wrong, as the rest of a sentence.
         problem: String,
     },
+    /// It cannot be done like that.
+    #[error("{0}")]
+    Refused(String),
     /// Another process trains in this directory.
     #[error("another process is training in {}; wait for it or choose another directory", .0.display())]
     InUse(PathBuf),

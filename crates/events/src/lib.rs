@@ -6,11 +6,15 @@
 //! in files of their own).
 //!
 //! Start reading at [`RunDirectory`]. Event files are written by [`EventWriter`]; [`EventLog`] follows one that grows and
-//! keeps where its values lie, [`RawRecords`] reads it record by record, [`edit_files`] copies parts of it.
+//! keeps where its values lie, [`RawRecords`] reads it record by record, [`edit_files`] copies parts of it. A [`Selection`] names
+//! files, runs, tags and steps, which are copied, merged, renamed, exported as tables and imported from them.
 
 mod chart;
+mod copy;
 mod edit;
 mod error;
+mod export;
+mod import;
 mod log;
 mod matrix;
 mod message;
@@ -21,6 +25,7 @@ mod reader;
 mod record;
 mod rundir;
 mod runs;
+mod select;
 mod series;
 mod steps;
 mod table;
@@ -30,9 +35,12 @@ mod wire;
 mod writer;
 
 pub use chart::{Chart, Curve};
+pub use copy::{Copied, filter_files, merge_files, remove_tags, rename_tags};
 pub use crc32c::crc32c;
 pub use edit::{Edit, Edited, Editor, create_whole, edit_files};
 pub use error::EventsError;
+pub use export::export_scalars;
+pub use import::{Imported, import_table};
 pub use log::{EventLog, Progress};
 pub use matrix::Matrix;
 pub use message::{Event, EventContent, Histogram, Setting, TensorValue, Value};
@@ -43,6 +51,7 @@ pub use reader::{RawRecord, RawRecords, files_of, read_events, read_run};
 pub use record::{Damage, framed, masked, write_record};
 pub use rundir::{Lengths, RunDirectory};
 pub use runs::{RunFolder, find_runs};
+pub use select::{Input, Selection, StepsSeen};
 pub use series::{GRAPH_TAG, Kind, Location, Series};
 pub use steps::StepRange;
 pub use table::{Table, cells, non_finite, quoted, read_table};

@@ -59,7 +59,7 @@ impl Task for Contrast {
 
 /// The losses of three short epochs.
 pub fn run() -> Result<Vec<f64>, Box<dyn std::error::Error>> {
-    let backend = CpuBackend::new()?.shared();
+    let backend = device::open("auto", &device::Options::default())?;
     let mut session = Session::new(&backend, &StepPlan::new(Arc::new(Contrast), 32), &CompileOptions::default(), 1)?;
     let config = LoaderConfig { batch_size: 32, ..LoaderConfig::default() };
     let loader = Loader::new(Arc::new(Glyphs::new(640, 1)), Arc::new(()), config)?;

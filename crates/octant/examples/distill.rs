@@ -43,7 +43,7 @@ impl Task for Learn {
 
 /// Trains a few epochs; the weights, and the accuracy of the last epoch.
 fn trained(task: Learn, known: &Values, epochs: u64) -> Result<(Values, f64), Box<dyn std::error::Error>> {
-    let backend = CpuBackend::new()?.shared();
+    let backend = device::open("auto", &device::Options::default())?;
     let options = CompileOptions::default();
     let mut session = Session::with_state(&backend, &StepPlan::new(Arc::new(task), 32), &options, 1, known)?;
     let config = LoaderConfig { batch_size: 32, ..LoaderConfig::default() };

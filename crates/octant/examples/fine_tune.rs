@@ -15,7 +15,8 @@ pub fn fine_tune(settings: &[String], run: &Path) -> Result<RunOutcome, Box<dyn 
         _ => {}
     };
     let job = TrainJob::from_table(recipe, None)?.in_directory(run);
-    let outcome = job.train(&CpuBackend::new()?.shared(), &files, &mut show)?;
+    let device = device::open("auto", &device::Options::default())?;
+    let outcome = job.train(&device, &files, &mut show)?;
     println!("best: {:?}; weights in {}", outcome.best, outcome.weights.display());
     Ok(outcome)
 }

@@ -50,7 +50,7 @@ impl Task for Gan {
 
 /// A short epoch.
 pub fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let backend = CpuBackend::new()?.shared();
+    let backend = device::open("auto", &device::Options::default())?;
     let mut session = Session::new(&backend, &StepPlan::new(Arc::new(Gan), 32), &CompileOptions::default(), 1)?;
     let loader = Loader::new(Arc::new(Glyphs::new(640, 1)), Arc::new(()), LoaderConfig::default())?;
     loader.epoch(0).try_for_each(|batch| session.train(&batch?, 1e-3))?;

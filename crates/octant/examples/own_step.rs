@@ -23,7 +23,7 @@ impl Task for Drawings {
 }
 /// The losses of three epochs. Chance is 2.30.
 pub fn run() -> Result<Vec<f64>, Box<dyn std::error::Error>> {
-    let backend = CpuBackend::new()?.shared();
+    let backend = device::open("auto", &device::Options::default())?;
     let mut session = Session::new(&backend, &StepPlan::new(Arc::new(Drawings), 32), &CompileOptions::default(), 1)?;
     let loader = Loader::new(Arc::new(Glyphs::new(6400, 1)), Arc::new(()), LoaderConfig::default())?;
     let epoch = |number| {

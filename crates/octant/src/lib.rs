@@ -50,31 +50,32 @@
 //!
 //! A [`Recipe`](recipe::Recipe) is everything a run needs to know, as TOML, and a [`TrainJob`](run::TrainJob) runs one: the same
 //! orchestration as `octant train`, with the same run directory. `examples/fine_tune.rs` fine-tunes a model of the [`zoo`] on a
-//! folder of images.
+//! folder of images; `examples/whole_run.rs` trains, resumes, evaluates and predicts.
 //!
 //! # Prediction
 //!
 //! A [`Predictor`] is a network with its weights, its preprocessing and its decoder, made from a run or from a file of weights;
 //! threads share it. Its [`Prediction`](predict::Prediction)s are typed, in pixels of the original image.
 //!
-//! # Features
+//! # Devices
 //!
-//! `cpu` (on by default) is the embedded engine, `pjrt` is XLA behind PJRT plugins, for TPUs and GPUs, and `cuda` names the
-//! latter with kernels for NVIDIA GPUs.
+//! [`device::open`] makes a backend out of a name: `auto` takes a TPU, a GPU or the processor, whichever is there. GPUs and TPUs
+//! are reached through PJRT plugins that are loaded at run time, so nothing is needed to build for them.
 
 pub use octant_archive as archive;
-#[cfg(feature = "cpu")]
 pub use octant_cpu as cpu;
 pub use octant_data as data;
+pub use octant_device as device;
 pub use octant_events as events;
 pub use octant_graph as graph;
 pub use octant_imaging as imaging;
+pub use octant_measure as measure;
 pub use octant_metrics as metrics;
 pub use octant_nn as nn;
-#[cfg(feature = "pjrt")]
 pub use octant_pjrt as pjrt;
 pub use octant_predict as predict;
 pub use octant_predict::Predictor;
+pub use octant_process as process;
 pub use octant_recipe as recipe;
 pub use octant_run as run;
 pub use octant_runtime as runtime;
@@ -84,9 +85,9 @@ pub use octant_zoo as zoo;
 
 /// What most programs need.
 pub mod prelude {
-    #[cfg(feature = "cpu")]
     pub use octant_cpu::CpuBackend;
     pub use octant_data::{Dataset, Glyphs, Loader, LoaderConfig, Pipeline, Sample, Target, Transform};
+    pub use octant_device as device;
     pub use octant_graph::{DType, HostTensor, Shape, Tensor, Trace};
     pub use octant_metrics::vector;
     pub use octant_nn::layers::{BatchNorm, Conv2d, ConvTranspose2d, Dense};

@@ -12,6 +12,8 @@ mod fine_tune;
 mod gan;
 #[path = "../examples/own_step.rs"]
 mod own_step;
+#[path = "../examples/whole_run.rs"]
+mod whole_run;
 
 use octant::imaging::Image;
 
@@ -46,6 +48,18 @@ fn a_model_of_the_zoo_is_fine_tuned_on_a_folder() {
     for left in ["checkpoints/best/model.safetensors", "plots/loss.png", "plots/predictions.png", "network.json"] {
         assert!(run.join(left).is_file(), "{left}");
     }
+}
+
+#[test]
+fn a_whole_run_is_trained_resumed_evaluated_and_used_in_sixty_lines() {
+    assert!(include_str!("../examples/whole_run.rs").lines().count() <= 60);
+    let folder = tempfile::tempdir().unwrap();
+    let whole = whole_run::run(&folder.path().join("run")).unwrap();
+    assert_eq!((whole.stopped_after, whole.epochs), (1, 3));
+    let [validated, evaluated] = whole.accuracy;
+    assert!((validated - evaluated).abs() < 1e-6 && evaluated > 0.4, "{validated} {evaluated}");
+    let [predicted, right] = whole.classes;
+    assert!(predicted < 10 && right < 10);
 }
 
 #[test]

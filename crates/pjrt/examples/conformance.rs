@@ -5,11 +5,10 @@
 
 use octant_conformance::Suite;
 use octant_pjrt::discover::{self, PluginKind};
-use octant_pjrt::{Client, NamedValues, PjrtBackend, Plugin, environment};
-use octant_stablehlo::MatmulPrecision;
+use octant_pjrt::{Client, MatmulPrecision, NamedValues, PjrtBackend, PjrtOptions, Plugin, environment};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    environment::prepare(false);
+    environment::prepare();
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let wanted = arguments.get(1..).unwrap_or_default();
     let path = match arguments.first().filter(|path| *path != "auto") {
@@ -17,7 +16,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         None => discover::plugin(&PluginKind::KNOWN)?.path,
     };
     let client = Client::new(&Plugin::load(&path)?, &NamedValues::default())?;
-    let backend = PjrtBackend::new(client)?.with_precision(MatmulPrecision::Highest);
+    let options = PjrtOptions { precision: MatmulPrecision::Highest, ..PjrtOptions::default() };
+    let backend = PjrtBackend::with_options(client, options)?;
     let suite = Suite::new(backend).with_random_graphs(40);
     for (group, _) in octant_conformance::cases::GROUPS {
         if wanted.is_empty() || wanted.iter().any(|name| name == group) {

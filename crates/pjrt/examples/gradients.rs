@@ -9,9 +9,8 @@
 use octant_graph::{DType, HostTensor, Shape};
 use octant_nn::optimizer::{Optimizer, Sgd};
 use octant_pjrt::discover::{self, PluginKind};
-use octant_pjrt::{Client, NamedValues, PjrtBackend, Plugin, environment};
+use octant_pjrt::{Client, MatmulPrecision, NamedValues, PjrtBackend, PjrtOptions, Plugin, environment};
 use octant_runtime::{Backend, CompileOptions, Mesh, Sharding};
-use octant_stablehlo::MatmulPrecision;
 use octant_train::step::{self, StepPlan, TracedStep};
 use octant_train::{Classify, Detect, ImageFormat, ImageLoss, MaskLoss, Restore, Role, Segment, Task};
 use std::error::Error;
@@ -20,7 +19,7 @@ use std::sync::Arc;
 const DEFAULT: [&str; 2] = ["mshnet:64:4", "efficientnet_v2_s:64:4"];
 
 fn main() -> Result<(), Box<dyn Error>> {
-    environment::prepare(false);
+    environment::prepare();
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let path = match arguments.first().filter(|path| *path != "auto") {
         Some(path) => path.into(),
@@ -30,7 +29,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let named = if named.is_empty() { DEFAULT.to_vec() } else { named };
     let client = Client::new(&Plugin::load(&path)?, &NamedValues::default())?;
     let device =
-        |precision| Ok::<_, octant_pjrt::PjrtError>(PjrtBackend::new(client.clone())?.with_precision(precision));
+        |precision| PjrtBackend::with_options(client.clone(), PjrtOptions { precision, ..PjrtOptions::default() });
     for name in named {
         let (traced, inputs) = training_step(name)?;
         let expected = gradients(&octant_cpu::CpuBackend::new()?, &traced, &inputs)?;

@@ -10,7 +10,7 @@ use octant_pjrt::{Client, NamedValues, PjrtBackend, Plugin, environment};
 use std::error::Error;
 
 fn main() -> Result<(), Box<dyn Error>> {
-    environment::prepare(false);
+    environment::prepare();
     let path = match std::env::args().nth(1).filter(|path| path != "auto") {
         Some(path) => path.into(),
         None => discover::plugin(&PluginKind::KNOWN)?.path,

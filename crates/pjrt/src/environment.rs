@@ -3,9 +3,8 @@
 //! Plugins accept these settings only as environment variables. Writing to the environment is only sound while no other thread
 //! can read it, so [`prepare`] acts while the process has one thread and does nothing later; a binary calls it first
 //! thing in `main`. Most of this is for machines without a TPU, where libtpu serves as a compiler only; on a TPU machine
-//! libtpu's variables are left as they are.
+//! libtpu's variables are left as they are. Our own settings are values: [`PjrtOptions`](crate::PjrtOptions).
 
-use crate::named_value::{AttributeValue, NamedValues};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -14,16 +13,6 @@ const SKIP_METADATA: (&str, &str) = ("TPU_SKIP_MDS_QUERY", "1");
 
 /// The log of XLA's runtime is for its developers; errors come to the user as errors.
 const QUIET: (&str, &str) = ("TF_CPP_MIN_LOG_LEVEL", "3");
-
-/// Programs may use kernels that add in another order in every run, where those are faster.
-const NONDETERMINISTIC: (&str, &str) = ("OCTANT_NONDETERMINISTIC", "1");
-
-/// Programs compute attention by plain products, for comparisons with cuDNN's fused kernels.
-const PLAIN_ATTENTION: (&str, &str) = ("OCTANT_GPU_ATTENTION", "plain");
-
-/// The share of a GPU's memory that a process takes when it opens the device. The CUDA plugin takes three quarters if nothing is
-/// said, so that processes that share a GPU must say less.
-const GPU_MEMORY: &str = "OCTANT_GPU_MEMORY";
 
 /// Settings for libtpu on a machine without a TPU.
 const WITHOUT_TPU: [(&str, &str); 5] = [
@@ -38,18 +27,16 @@ const WITHOUT_TPU: [(&str, &str); 5] = [
     ("TPU_LOG_DIR", "disabled"),
 ];
 
-/// Prepares the environment for plugins that may be loaded later, whose programs give the same bits in every run unless
-/// `nondeterministic` allows faster ones. Variables that the user has set are left alone. Does nothing when other threads
-/// are already running.
-pub fn prepare(nondeterministic: bool) {
+/// Prepares the environment for plugins that may be loaded later. Variables that the user has set are left alone. Does
+/// nothing when other threads are already running.
+pub fn prepare() {
     if !is_single_threaded() {
         return;
     }
     let for_libtpu = if has_tpu() { &[][..] } else { &WITHOUT_TPU };
-    let nondeterministic = nondeterministic.then_some(&NONDETERMINISTIC);
-    for &(name, value) in for_libtpu.iter().chain([&QUIET]).chain(nondeterministic) {
+    for &(name, value) in for_libtpu.iter().chain([&QUIET]) {
         if std::env::var_os(name).is_none() {
-            // SAFETY: this is the only thread, so the environment is not read meanwhile.
+            // SAFETY: this is the only thread, so nothing reads the environment at the same time.
             unsafe { std::env::set_var(name, value) };
         }
     }
@@ -61,7 +48,7 @@ pub(crate) fn is_ready_for(plugin: &Path) -> bool {
     if plugin.file_name().is_none_or(|name| name != "libtpu.so") || has_tpu() {
         return true;
     }
-    prepare(false);
+    prepare();
     std::env::var_os(SKIP_METADATA.0).is_some()
 }
 
@@ -76,36 +63,6 @@ pub fn has_tpu() -> bool {
     devices.flatten().any(|device| {
         read(device.path().join("vendor")).trim() == GOOGLE && TPUS.contains(&read(device.path().join("device")).trim())
     })
-}
-
-/// Whether programs give the same bits in every run.
-pub(crate) fn is_repeatable() -> bool {
-    std::env::var_os(NONDETERMINISTIC.0).is_none_or(|value| value != NONDETERMINISTIC.1)
-}
-
-/// Whether attention is computed by plain products where a GPU has fused kernels for it.
-pub(crate) fn wants_plain_attention() -> bool {
-    std::env::var_os(PLAIN_ATTENTION.0).is_some_and(|value| value == PLAIN_ATTENTION.1)
-}
-
-/// The options that a client of this plugin is to be created with.
-pub fn client_options(plugin: &Path) -> Result<NamedValues, String> {
-    let is_cuda = plugin.file_name().is_some_and(|name| name.to_string_lossy().contains("cuda"));
-    match std::env::var(GPU_MEMORY) {
-        Ok(share) if is_cuda => memory_options(&share),
-        _ => Ok(NamedValues::new()),
-    }
-}
-
-fn memory_options(share: &str) -> Result<NamedValues, String> {
-    match share.parse() {
-        Ok(fraction) if fraction > 0.0 && fraction <= 1.0 => {
-            Ok(NamedValues::from([("memory_fraction".to_string(), AttributeValue::Float(fraction))]))
-        }
-        _ => Err(format!(
-            "{GPU_MEMORY} must be a share of the GPU's memory between 0 and 1, such as 0.4, not \"{share}\""
-        )),
-    }
 }
 
 fn is_single_threaded() -> bool {
@@ -127,16 +84,6 @@ fn driver_version(text: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_share_of_the_memory_is_a_fraction() {
-        let options = memory_options("0.4").unwrap();
-        assert_eq!(options.get("memory_fraction"), Some(&AttributeValue::Float(0.4)));
-        for wrong in ["", "0", "1.5", "-1", "40%", "NaN"] {
-            assert!(memory_options(wrong).is_err_and(|error| error.contains("between 0 and 1")), "{wrong}");
-        }
-        assert!(client_options(Path::new("/x/libtpu.so")).unwrap().is_empty());
-    }
 
     #[test]
     fn the_drivers_version_is_found() {

@@ -38,7 +38,7 @@ mod sys;
 mod topology;
 
 pub use analysis::{CompiledMemory, XlaCost};
-pub use backend::PjrtBackend;
+pub use backend::{PjrtBackend, PjrtOptions};
 pub use buffer::{PendingHostTensor, PjrtBuffer};
 pub use client::{Client, PjrtDevice};
 pub use compile_options::{CompilerFlag, XlaCompileOptions};
@@ -50,6 +50,8 @@ pub use holders::{Holder, holders};
 pub use loaded::{Execution, LoadedExecutable};
 pub use memory_text::OutOfMemory;
 pub use named_value::{AttributeValue, NamedValues};
+pub use octant_cuda::called_kernels;
+pub use octant_stablehlo::MatmulPrecision;
 pub use plugin::{ApiVersion, Plugin};
 pub use profiler::Profiler;
 pub use topology::Topology;

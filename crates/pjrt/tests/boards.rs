@@ -20,7 +20,7 @@ const FIRST: &str = "v3-8";
 const OTHERS: [&str; 3] = ["v5e-8", "v6e-8", "v2-8"];
 
 fn main() {
-    environment::prepare(false);
+    environment::prepare();
     let named = std::env::var_os("OCTANT_TEST_LIBTPU").map(PathBuf::from);
     let Some(path) = named.or_else(|| discover::plugin(&[PluginKind::Tpu]).ok().map(|found| found.path)) else {
         println!("SKIPPED: libtpu is not on this machine (set OCTANT_TEST_LIBTPU or run `octant plugin install tpu`)");

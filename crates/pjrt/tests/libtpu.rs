@@ -16,7 +16,7 @@ use std::time::Instant;
 const PROGRAM: &str = include_str!("programs/train_step.mlir");
 
 fn main() {
-    environment::prepare(false);
+    environment::prepare();
     let Some(path) = libtpu() else {
         println!("SKIPPED: libtpu is not on this machine (set OCTANT_TEST_LIBTPU or run `octant plugin install tpu`)");
         return;

@@ -9,8 +9,8 @@ use octant_data::transforms::Placed;
 use octant_data::{AnyImage, Pipeline, Sample, SampleRng, Target, Transform};
 use octant_imaging::Image;
 use octant_metrics::boxes::{FoundBox, Rectangle, Suppression, suppress};
+use octant_recipe::TaskOutput;
 use octant_tensor::HostTensor;
-use octant_zoo::ModelTask;
 
 /// How images are prepared for a network, and how its numbers are read.
 pub(crate) struct Preparation {
@@ -48,8 +48,8 @@ impl Preparation {
         let names = Names::new(network.names.clone());
         let (outputs, model) = (network.outputs, network.model()?);
         let transform = || network.transform().map(Form::Transformed);
-        let (form, decoder) = match (entry.task, network.recipe.task.as_str()) {
-            (ModelTask::Detect, _) => {
+        let (form, decoder) = match network.output()? {
+            TaskOutput::Boxes => {
                 let side = options.side.or(network.recipe.image_size).unwrap_or(entry.preprocessing.input[0]);
                 let head = model.detector();
                 let coarsest = head.as_ref().and_then(|head| head.strides.last().copied()).unwrap_or(1);
@@ -61,12 +61,12 @@ impl Preparation {
                 let suppresses = !head.is_some_and(|head| head.one_to_one);
                 (Form::Letterboxed(side), Decoder::Boxes { classes: outputs, suppresses, names })
             }
-            (ModelTask::Translate, _) => {
+            TaskOutput::Image => {
                 (Form::Tiled { multiple: model.multiple(), enlarges: model.enlarges() }, Decoder::Image)
             }
-            (ModelTask::Segment, _) => (transform()?, Decoder::Mask),
-            (ModelTask::Classify, "regress") => (transform()?, Decoder::Values(names)),
-            (ModelTask::Classify, _) => (transform()?, Decoder::Classes(names)),
+            TaskOutput::Mask => (transform()?, Decoder::Mask),
+            TaskOutput::Values => (transform()?, Decoder::Values(names)),
+            TaskOutput::Classes => (transform()?, Decoder::Classes(names)),
         };
         Ok(Preparation { channels, form, decoder })
     }

@@ -1,11 +1,18 @@
 //! What a layer computes, over all images of a data set.
 
-use crate::error::{Result, refusal};
+use crate::error::{PredictError, Result, refusal, refuse};
 use crate::programs::Key;
 use crate::{Layer, Predictor};
+use octant_archive::save_safetensors;
+use octant_data::decode::{Channels, DecodeOptions};
+use octant_data::readers::{TableDataset, images_below};
 use octant_data::{Dataset, LastBatch, Loader, LoaderConfig, Targets};
-use octant_metrics::features::{FeatureSet, Labeled};
-use octant_tensor::HostTensor;
+use octant_metrics::features::{
+    FeatureSet, Labeled, LinearProbe, ProbeSettings, TEMPERATURE, accuracy, frechet_distance, kernel_distance,
+    nearest_neighbors,
+};
+use octant_tensor::{HostTensor, write_npy};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// A layer of a predictor's network, over data sets.
@@ -50,6 +57,26 @@ impl Extractor<'_> {
         set.ok_or_else(|| refusal!("there are no images"))
     }
 
+    /// The same of all images in a folder and below it.
+    pub fn summarized_folder(&self, folder: &Path, progress: BatchProgress) -> Result<FeatureSet> {
+        let (dataset, paths) = self.images_of(folder)?;
+        if paths.len() < 2 {
+            refuse!("{} has {} images; a distribution needs two at least", folder.display(), paths.len());
+        }
+        self.summarized(dataset, progress)
+    }
+
+    /// All images in a folder and below it, in the order of their names, and their paths below it.
+    pub fn images_of(&self, folder: &Path) -> Result<(Arc<dyn Dataset>, Vec<PathBuf>)> {
+        let entry = self.predictor.network().entry()?;
+        let channels = if entry.preprocessing.input[2] == 1 { Channels::Gray } else { Channels::Rgb };
+        let options = DecodeOptions { channels, eight_bits: true, ..DecodeOptions::default() };
+        let dataset = TableDataset::unlabeled(folder, options)?;
+        let below = |path: PathBuf| path.strip_prefix(folder).map(Path::to_path_buf).unwrap_or(path);
+        let paths = images_below(folder)?.into_iter().map(below).collect();
+        Ok((Arc::new(dataset), paths))
+    }
+
     fn all(&self, dataset: Arc<dyn Dataset>, progress: BatchProgress) -> Result<(HostTensor, Vec<usize>)> {
         let (mut values, mut shape, mut all) = (Vec::new(), Vec::new(), Vec::new());
         let samples = dataset.len();
@@ -92,4 +119,73 @@ impl Extractor<'_> {
         }
         Ok(())
     }
+}
+
+/// How far the features of two sets of images lie apart.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Distances {
+    /// Images in each set.
+    pub images: [usize; 2],
+    /// Numbers per image.
+    pub width: usize,
+    /// The Fréchet distance; FID with Inception's features.
+    pub frechet: f64,
+    /// The kernel distance; KID with Inception's features.
+    pub kernel: f64,
+    /// Why the figures say less than they seem to.
+    pub remark: Option<String>,
+}
+
+impl Distances {
+    /// The distances between two sets.
+    pub fn between(a: &FeatureSet, b: &FeatureSet) -> Distances {
+        let few = a.len().min(b.len()) <= a.width();
+        let remark = few.then(|| {
+            format!("fewer images than the {} numbers per image: the Fréchet distance is too large then", a.width())
+        });
+        let (frechet, kernel) = (frechet_distance(a, b), kernel_distance(a, b));
+        Distances { images: [a.len(), b.len()], width: a.width(), frechet, kernel, remark }
+    }
+}
+
+/// How well features separate classes: the accuracy on `test` of a vote of that many nearest neighbors in `train`, and of a
+/// linear layer that is trained on it.
+pub fn separation(
+    train: &Labeled,
+    test: &Labeled,
+    classes: usize,
+    neighbors: Option<usize>,
+    probe: bool,
+) -> Vec<(String, f64)> {
+    let mut metrics = Vec::new();
+    if let Some(count) = neighbors {
+        let votes = nearest_neighbors(train, &test.values, classes, count, TEMPERATURE);
+        metrics.push((format!("{count}-nn"), accuracy(&votes, &test.classes)));
+    }
+    if probe {
+        let probe = LinearProbe::fit(train, classes, &ProbeSettings::default());
+        metrics.push(("probe".to_string(), accuracy(&probe.classify(&test.values), &test.classes)));
+    }
+    metrics
+}
+
+/// Writes features, and which image each row belongs to: `.npy` with a table beside it, or `.safetensors`.
+pub fn write_features(output: &Path, features: &HostTensor, paths: &[PathBuf]) -> Result<()> {
+    let unwritten = |path: &Path, source| PredictError::Io { what: format!("cannot write {}", path.display()), source };
+    let names: Vec<String> = paths.iter().map(|path| path.to_string_lossy().into_owned()).collect();
+    match output.extension().and_then(|ending| ending.to_str()) {
+        Some("npy") => {
+            write_npy(output, features).map_err(|error| refusal!("{error}"))?;
+            let quoted = |name: &String| format!("\"{}\"\n", name.replace('"', "\"\""));
+            let table = output.with_extension("csv");
+            let text = std::iter::once("path\n".to_string()).chain(names.iter().map(quoted)).collect::<String>();
+            std::fs::write(&table, text).map_err(|source| unwritten(&table, source))?;
+        }
+        Some("safetensors") => {
+            let metadata = [("paths".to_string(), serde_json::json!(names).to_string())];
+            save_safetensors(output, [("features", features)], &metadata)?;
+        }
+        _ => refuse!("{} must end in .npy or .safetensors", output.display()),
+    }
+    Ok(())
 }

@@ -4,7 +4,7 @@ use crate::error::{Result, refusal, refuse};
 use octant_archive::{Archive, Fit};
 use octant_data::{Pipeline, TransformStep};
 use octant_nn::{Precision, VariableSpec};
-use octant_recipe::Recipe;
+use octant_recipe::{Recipe, TaskEntry, TaskOutput};
 use octant_train::step::StepOptions;
 use octant_train::{Task, Values};
 use octant_zoo::identity::{Card, identify, published_names};
@@ -246,6 +246,11 @@ impl Network {
     /// Its line of the zoo.
     pub fn entry(&self) -> Result<&'static ModelEntry> {
         Ok(octant_zoo::find(&self.recipe.model)?)
+    }
+
+    /// What it predicts for an image.
+    pub fn output(&self) -> Result<TaskOutput> {
+        Ok(TaskEntry::named(&self.recipe.task)?.output)
     }
 
     /// Prepares images in another size than the weights were trained with, by the transform of the model.

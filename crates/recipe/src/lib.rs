@@ -16,6 +16,7 @@ pub mod lints;
 mod of_model;
 pub mod page;
 mod phases;
+mod published;
 mod rate;
 mod recipe;
 mod run;
@@ -23,6 +24,7 @@ pub mod steps;
 mod tables;
 mod task;
 mod transform;
+pub mod ultralytics;
 
 pub use auto::resolve_auto;
 pub use data::{Data, EvaluationData, LocalFiles, SOURCES, SourceEntry, Surroundings, data, evaluation_data};
@@ -33,11 +35,12 @@ pub use error::{RecipeError, Result};
 pub use octant_train::options::nearest;
 pub use of_model::{of_model, of_settings, prediction_settings, resized};
 pub use phases::{DEFAULT_SLOTS, Facts, images_per_update, phases, phases_on, refuse_ignored_sizes, scaling, slots_of};
+pub use published::{PUBLISHED_DATA, PublishedData, published_data};
 pub use recipe::{
     AugmentOptions, Auto, BadLabels, BestMode, Cache, Cores, DataSource, DegradeOptions, GainOptions, GanOptions,
     NormKind, NormalizationMode, Per, PhaseRecipe, Recipe, ScheduleKind, ScheduleRecipe, ValidationPart,
 };
-pub use run::{fix_paths, follow_weights, mesh, plan, weights};
+pub use run::{fix_paths, follow_weights, mesh, plan, precision, weights};
 pub use tables::{BUILT_IN, built_in, check, set, set_text, table, text};
-pub use task::{TASKS, TaskEntry, best, model, smaller_is_better, task};
+pub use task::{TASKS, TaskEntry, TaskOutput, best, model, smaller_is_better, task};
 pub use transform::{Transforms, image, transform};

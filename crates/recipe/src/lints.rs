@@ -1,7 +1,6 @@
 //! Warnings about likely mistakes before a run. Each sentence says what to do.
 
-use crate::Result;
-use crate::{Data, NormalizationMode, Recipe, image, model, table, transform};
+use crate::{Data, NormalizationMode, Recipe, Result, TaskEntry, TaskOutput, image, model, table, transform};
 use octant_data::{Dataset, Target};
 use octant_train::options::OptionValue;
 use octant_train::{Phase, Trainable};
@@ -90,7 +89,7 @@ fn preprocessing(recipe: &Recipe, data: &Data) -> Result<Vec<String>> {
     let [height, width, _] = image(&*data.valid, &transform)?;
     let [expected, ..] = entry.preprocessing.input;
     // Detectors are fully convolutional: any size works.
-    if height.max(width) != expected && recipe.task != "detect" {
+    if height.max(width) != expected && !TaskEntry::named(&recipe.task)?.has_boxes() {
         warnings.push(format!(
             "the weights of {} are made for images of {expected}×{expected}, these are {height}×{width}; give \
              `image_size = {expected}` and a transform that resizes",
@@ -156,7 +155,7 @@ fn copied_file(trained: &[String], judged: &[String]) -> Option<(String, String)
 
 /// Targets within 0 and 1 make squared errors look better than they are.
 fn metric_range(recipe: &Recipe, train: &dyn Dataset) -> Option<String> {
-    if recipe.task != "regress" {
+    if TaskEntry::named(&recipe.task).ok()?.output != TaskOutput::Values {
         return None;
     }
     let targets = (0..train.len().min(COMPARED)).filter_map(|index| match train.get(index).ok()?.target {

@@ -3,7 +3,7 @@
 use crate::error::refuse;
 use crate::rate::{Length, rate};
 use crate::task::build_task;
-use crate::{AugmentOptions, Data, Per, PhaseRecipe, Recipe, Result, ScheduleKind, image, model, transform};
+use crate::{AugmentOptions, Data, Per, PhaseRecipe, Recipe, Result, ScheduleKind, TaskEntry, image, model, transform};
 use octant_data::detection::{self, AugmentSettings, BoxAugment, RecentImages};
 use octant_data::{Dataset, Pipeline, Unpaired};
 use octant_nn::schedule::LinearScaling;
@@ -93,7 +93,8 @@ fn one_phase(recipe: &Recipe, data: &Facts, phase: &PhaseRecipe, length: Length)
         let per_step = schedule.per == Some(Per::Step);
         schedule.warmup = warmup.steps.map(|length| if per_step { length } else { length.div_ceil(steps) });
     }
-    let slots = box_slots(recipe, data, phase);
+    let task = TaskEntry::named(&recipe.task)?;
+    let slots = box_slots(task, recipe, data, phase);
     let built = Phase {
         name: phase.name.clone(),
         epochs: phase.epochs,
@@ -101,10 +102,10 @@ fn one_phase(recipe: &Recipe, data: &Facts, phase: &PhaseRecipe, length: Length)
         evaluation: evaluation(recipe, data, image, phase.warm_up)?,
         options,
         rate: rate(&schedule, length, scaling, recipe)?,
-        transform: match (&data.train, recipe.task.as_str()) {
-            (Some(train), "detect") => Arc::new(augment(recipe, phase, train.clone(), image, slots[0])),
-            (Some(train), "cyclegan") => Arc::new(Unpaired { dataset: train.clone(), pipeline: transform }),
-            _ => Arc::new(transform),
+        transform: match &data.train {
+            Some(train) if task.has_boxes() => Arc::new(augment(recipe, phase, train.clone(), image, slots[0])),
+            Some(train) if task.unpaired => Arc::new(Unpaired { dataset: train.clone(), pipeline: transform }),
+            Some(_) | None => Arc::new(transform),
         },
     };
     refuse_unmatched(recipe, data.outputs, &built)?;
@@ -184,9 +185,9 @@ fn settled_warmup(warmup: WarmupOptions, steps_per_epoch: u64) -> Option<WarmupO
 }
 
 /// How many objects a training image may have, the most first: steps are compiled for these, and none is compiled later.
-fn box_slots(recipe: &Recipe, data: &Facts, phase: &PhaseRecipe) -> Vec<usize> {
+fn box_slots(task: &TaskEntry, recipe: &Recipe, data: &Facts, phase: &PhaseRecipe) -> Vec<usize> {
     match &data.train {
-        Some(train) if recipe.task == "detect" => slots_of(recipe, &**train, phase),
+        Some(train) if task.has_boxes() => slots_of(recipe, &**train, phase),
         _ => vec![DEFAULT_SLOTS.min(recipe.max_boxes)],
     }
 }

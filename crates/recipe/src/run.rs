@@ -4,14 +4,20 @@ use crate::error::{refusal, refuse};
 use crate::{Cores, Data, Recipe, Result, best, model, phases, refuse_ignored_sizes, smaller_is_better, transform};
 use octant_archive::{Archive, Fit};
 use octant_data::listed;
-use octant_nn::Adapters;
+use octant_nn::{Adapters, Precision};
 use octant_runtime::{Backend, Mesh};
+use octant_train::options::OptionValue;
 use octant_train::run::{RunPlan, Watched};
 use octant_train::{Trainable, Values};
 use octant_zoo::identity::{Card, identify};
 use octant_zoo::{ModelEntry, Preprocessing};
 use std::path::Path;
 use std::sync::Arc;
+
+/// The precision of that name: `f32` or `bf16`.
+pub fn precision(name: &str) -> Result<Precision> {
+    Ok(OptionValue::read(&toml::Value::String(name.into()), "precision")?)
+}
 
 /// The devices that work together.
 pub fn mesh(cores: Cores, backend: &dyn Backend) -> Result<Mesh> {

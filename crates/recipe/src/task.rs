@@ -25,9 +25,38 @@ pub struct TaskEntry {
     /// Keys that only some tasks read, and this one does: `label_smoothing`, `phases.mix`, `phases.warm_up`; `classes`
     /// where the head may be larger than the data asks for.
     pub keys: &'static [&'static str],
-    /// What the output of its networks means.
-    network: ModelTask,
+    /// What is predicted.
+    pub output: TaskOutput,
+    /// Samples are drawn from two domains that have no pairs.
+    pub unpaired: bool,
     build: fn(Parts) -> Arc<dyn Task>,
+}
+
+/// What is predicted for an image.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TaskOutput {
+    /// Classes with their probabilities.
+    Classes,
+    /// Numbers.
+    Values,
+    /// A mask.
+    Mask,
+    /// Boxes with classes.
+    Boxes,
+    /// An image.
+    Image,
+}
+
+impl TaskOutput {
+    /// The kind of network that predicts it.
+    fn network(self) -> ModelTask {
+        match self {
+            TaskOutput::Classes | TaskOutput::Values => ModelTask::Classify,
+            TaskOutput::Mask => ModelTask::Segment,
+            TaskOutput::Boxes => ModelTask::Detect,
+            TaskOutput::Image => ModelTask::Translate,
+        }
+    }
 }
 
 /// What a task is built from.
@@ -85,7 +114,8 @@ pub const TASKS: [TaskEntry; 8] = [
         best: "val_accuracy",
         losses: &[],
         keys: &["classes", "label_smoothing", "mix"],
-        network: ModelTask::Classify,
+        output: TaskOutput::Classes,
+        unpaired: false,
         build: |Parts { recipe, model, image, normalize, mixed, .. }| {
             Arc::new(Classify { model, image, normalize, smoothing: recipe.label_smoothing, mixed })
         },
@@ -96,7 +126,8 @@ pub const TASKS: [TaskEntry; 8] = [
         best: "val_iou",
         losses: MaskLoss::NAMES,
         keys: &["warm_up"],
-        network: ModelTask::Segment,
+        output: TaskOutput::Mask,
+        unpaired: false,
         build: |Parts { model, image, normalize, loss, warm_up, .. }| {
             Arc::new(Segment { model, image, normalize, loss: MaskLoss::ALL[loss], warm_up })
         },
@@ -107,7 +138,8 @@ pub const TASKS: [TaskEntry; 8] = [
         best: "val_mAP50-95",
         losses: &[],
         keys: &["classes", "augment", "gains"],
-        network: ModelTask::Detect,
+        output: TaskOutput::Boxes,
+        unpaired: false,
         build: |Parts { recipe, model, image, normalize, slots, epochs, .. }| {
             let sides = recipe.augment.as_ref().map(|augment| augment.sides(image[0])).unwrap_or_default();
             let mut detect = Detect::new(model, image, normalize, slots.first().copied().unwrap_or(1), epochs);
@@ -123,7 +155,8 @@ pub const TASKS: [TaskEntry; 8] = [
         best: "val_loss",
         losses: ValueLoss::NAMES,
         keys: &[],
-        network: ModelTask::Classify,
+        output: TaskOutput::Values,
+        unpaired: false,
         build: |Parts { model, image, normalize, loss, .. }| {
             Arc::new(Regress { model, image, normalize, loss: ValueLoss::ALL[loss] })
         },
@@ -134,7 +167,8 @@ pub const TASKS: [TaskEntry; 8] = [
         best: "val_mae",
         losses: Adversary::NAMES,
         keys: &["gan"],
-        network: ModelTask::Translate,
+        output: TaskOutput::Image,
+        unpaired: false,
         build: |parts| {
             let adversary = Adversary::ALL[parts.loss];
             let usual = if adversary == Adversary::Wasserstein { GanNorm::Instance } else { GanNorm::Batch };
@@ -157,7 +191,8 @@ pub const TASKS: [TaskEntry; 8] = [
         best: "val_loss",
         losses: &["lsgan", "vanilla", "hinge"],
         keys: &["gan"],
-        network: ModelTask::Translate,
+        output: TaskOutput::Image,
+        unpaired: true,
         build: |parts| {
             let GanOptions { cycle, identity, pool, .. } = parts.gan();
             let (discriminator, format) = (parts.discriminator(GanNorm::Instance), parts.format());
@@ -172,7 +207,8 @@ pub const TASKS: [TaskEntry; 8] = [
         best: "val_psnr",
         losses: ImageLoss::NAMES,
         keys: &["degrade"],
-        network: ModelTask::Translate,
+        output: TaskOutput::Image,
+        unpaired: false,
         build: restore,
     },
     TaskEntry {
@@ -181,7 +217,8 @@ pub const TASKS: [TaskEntry; 8] = [
         best: "val_psnr",
         losses: ImageLoss::NAMES,
         keys: &[],
-        network: ModelTask::Translate,
+        output: TaskOutput::Image,
+        unpaired: false,
         build: restore,
     },
 ];
@@ -205,7 +242,7 @@ impl TaskEntry {
 
     /// Whether its targets are boxes, for which steps have slots.
     pub fn has_boxes(&self) -> bool {
-        self.network == ModelTask::Detect
+        self.output == TaskOutput::Boxes
     }
 
     /// Refuses keys of the recipe that this task would ignore.
@@ -314,7 +351,7 @@ fn built(recipe: &Recipe, outputs: usize, image: [usize; 3], phase: PhaseFacts) 
         );
     }
     let (model, entry) = model(recipe, outputs)?;
-    if task.network != entry.task {
+    if task.output.network() != entry.task {
         refuse!("{} is no model to {}; `octant models` lists what each one is for", entry.name, task.name);
     }
     check_images(recipe, entry, &*model, image)?;

@@ -10,7 +10,7 @@ use octant_events::{Canvas, EventWriter, Value};
 use octant_imaging::Image;
 use octant_metrics::boxes::{FoundBox, Rectangle, Suppression, suppress};
 use octant_metrics::images::psnr;
-use octant_recipe::{Data, Recipe};
+use octant_recipe::{Data, Recipe, TaskEntry};
 use octant_runtime::{Backend, CompileOptions};
 use octant_tensor::HostTensor;
 use octant_train::step::{StepOptions, StepPlan};
@@ -85,6 +85,11 @@ impl Gallery {
         images.first().map(|image| image.dims()).filter(|_| images.len() == self.samples.len())
     }
 
+    /// Whether a sample's target belongs to its image.
+    fn has_pairs(&self) -> Result<bool> {
+        Ok(!TaskEntry::named(&self.recipe.task)?.unpaired)
+    }
+
     /// What the network makes of the samples with these variables.
     fn draw(&self, task: Arc<dyn Task>, values: &Values) -> Result<Option<Drawn>> {
         let (Some(dims), count) = (self.dims(), self.samples.len()) else { return Ok(None) };
@@ -96,7 +101,7 @@ impl Gallery {
         let answers = predictor.predict(&HostTensor::new([count, dims[0], dims[1], dims[2]], &bytes)?)?.to_f64s();
         let (samples, names) = (&self.samples, &self.classes);
         let marked = match samples.iter().all(|sample| matches!(sample.target, Target::Image(_))) {
-            true => draw_translated(samples, &images, &answers, self.recipe.task != "cyclegan"),
+            true => draw_translated(samples, &images, &answers, self.has_pairs()?),
             false => draw(samples, &images, &answers, names, true),
         };
         let has_marks = samples.iter().any(|sample| matches!(sample.target, Target::Mask(_) | Target::Boxes(_)));
@@ -131,7 +136,8 @@ impl Gallery {
         let Some(drawn) = self.draw(task, &self.values(&archive)?)? else { return Ok(()) };
         make_folder(&run.join("plots"))?;
         drawn.marked.save(&run.join("plots/predictions.png"))?;
-        let target = self.samples.first().map(|sample| &sample.target).filter(|_| self.recipe.task != "cyclegan");
+        let has_pairs = self.has_pairs()?;
+        let target = self.samples.first().map(|sample| &sample.target).filter(|_| has_pairs);
         if let Some(strip) = progress::draw(run, self.images()[0], target)? {
             strip.save(&run.join("plots/progress.png"))?;
         }

@@ -47,6 +47,15 @@ pub struct BestEpoch {
 const SUMMARY: &str = "summary.json";
 
 impl RunOutcome {
+    /// The pairs of classes that the best epoch mistook for each other most, with their counts: the label, and what it was
+    /// taken for. None where the task has no classes.
+    pub fn mistakes(&self, most: usize) -> Option<Vec<(String, String, f64)>> {
+        let confusion = self.summary.findings.confusion.as_ref()?;
+        let names = crate::plots::confused_names(confusion, &self.classes);
+        let named = |(label, taken, count): (usize, usize, f64)| (names[label].clone(), names[taken].clone(), count);
+        Some(confusion.mistakes(most).into_iter().map(named).collect())
+    }
+
     pub(crate) fn new(run: &Path, recipe: &Recipe, summary: Summary, classes: &[String]) -> Result<RunOutcome> {
         let (columns, rows) = read_table(&run.join("metrics.csv"))?;
         let column = |name: &str| columns.iter().position(|column| column == name);

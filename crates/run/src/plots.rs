@@ -5,6 +5,7 @@ pub mod boxes;
 use crate::error::{make_folder, write as write_file};
 use crate::{Result, RunOutcome};
 use octant_data::Dataset;
+use octant_data::report::Statistics;
 use octant_events::{Canvas, Chart, Curve, Drawing, Matrix, read_table};
 use octant_imaging::geometry::Border;
 use octant_imaging::resize::{Method, resize_with_pad};
@@ -97,6 +98,24 @@ pub fn findings(folder: &Path, findings: &Findings, names: &[String], samples: &
         precision.save(folder, "precision-recall")?;
     }
     Ok(())
+}
+
+/// The number of samples of each class: one bar per class, longest possible for the largest.
+pub fn class_balance(statistics: &Statistics, names: &[String]) -> Canvas {
+    const ROW: usize = 20;
+    const NAME: usize = 260;
+    const BAR: usize = 480;
+    let largest = statistics.classes.values().copied().max().unwrap_or(1).max(1);
+    let mut canvas = Canvas::new(NAME + BAR + 80, ROW * statistics.classes.len().max(1) + 34);
+    canvas.letters([8, 8], &format!("{} samples", statistics.samples), [30; 3]);
+    for (row, (class, count)) in statistics.classes.iter().enumerate() {
+        let top = 30 + row * ROW;
+        let name: String = names.get(*class as usize).cloned().unwrap_or_else(|| class.to_string());
+        canvas.letters([8, top - 1], &Canvas::fitted(&name, NAME - 16), [30; 3]);
+        canvas.block([NAME, top, (count * BAR).div_ceil(largest), ROW - 4], [70, 120, 200]);
+        canvas.letters([NAME + BAR + 10, top - 1], &count.to_string(), [30; 3]);
+    }
+    canvas
 }
 
 /// Names for every row of a confusion matrix; one more than there are classes is the background.

@@ -30,4 +30,4 @@ pub mod weights;
 
 pub use adapted::Adapted;
 pub use model::{BoxCode, DetectorHead, Model, ModelTask, describe, leaves_pixels};
-pub use registry::{Interpolation, ModelEntry, Preprocessing, ZooError, build, find, published};
+pub use registry::{Interpolation, ModelEntry, ModelSize, Preprocessing, ZooError, build, find, published};

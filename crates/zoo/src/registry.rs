@@ -1,7 +1,8 @@
 //! The list of models: names, aliases, preprocessing, and how to build each.
 
-use crate::{Model, ModelTask};
-use octant_graph::{DType, HostTensor, Shape, Tensor};
+use crate::{Model, ModelTask, describe};
+use octant_graph::{DType, GraphError, HostTensor, Shape, Tensor};
+use octant_nn::VariableKind;
 
 mod entries;
 mod published;
@@ -120,6 +121,24 @@ pub struct ModelEntry {
     pub license: &'static str,
     /// Builds the network with a head of that size.
     pub build: fn(usize) -> Box<dyn Model>,
+}
+
+/// What a model costs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ModelSize {
+    /// Numbers that learn.
+    pub parameters: usize,
+    /// Multiply–adds of one forward pass over an image of the native size.
+    pub multiply_adds: u64,
+}
+
+impl ModelEntry {
+    /// What the model costs with its own head, at its native image size. It is traced and dropped.
+    pub fn size(&self) -> Result<ModelSize, GraphError> {
+        let (specs, multiply_adds) = describe(&*(self.build)(self.classes), self.preprocessing.input)?;
+        let parameters = specs.iter().filter(|spec| spec.kind == VariableKind::Parameter);
+        Ok(ModelSize { parameters: parameters.map(|spec| spec.shape.elements()).sum(), multiply_adds })
+    }
 }
 
 /// A model was asked for that is not there.

@@ -1,108 +1,36 @@
-//! Us and a peer in one run: processes take turns, so that whatever the machine does meanwhile happens to both.
-//!
-//! `process` runs one of them; `report` makes ratios of what they said.
-
-mod process;
-mod report;
+//! Us and a peer in turn: the rounds as they come, then medians and ratios.
 
 use super::Arguments;
-use super::subject::Subject;
-use crate::output::{Json, duration};
-use anyhow::{Context, Result, bail};
-use octant_zoo::ModelTask;
-use process::{Figures, Turn};
-use report::Side;
-use serde_json::json;
-use std::path::{Path, PathBuf};
+use crate::device;
+use crate::output::{Json, bytes, clear_line, duration};
+use anyhow::{Context, Result};
+use octant_measure::{Comparison, MeasureError, PeerEvent, PeerPrograms, PeerRun, Ratio, Side, Subject};
+use serde_json::{Value, json};
+use std::io::IsTerminal;
 use std::process::Command;
 use std::time::Duration;
 
-/// How a peer is started.
-struct Peer {
-    name: &'static str,
-    variants: &'static [&'static str],
-    start: fn(&Path, ModelTask) -> Result<Command>,
-}
-
-const PEERS: [Peer; 4] = [
-    Peer {
-        name: "pytorch",
-        variants: &["eager", "channels-last", "compile"],
-        start: |folder, task| match task {
-            ModelTask::Classify | ModelTask::Segment => python(folder.join("pytorch_peer.py")),
-            ModelTask::Detect => python(folder.join("detection_peer.py")),
-            ModelTask::Translate => python(folder.join("translate_peer.py")),
-        },
-    },
-    Peer { name: "jax", variants: &["jit"], start: |folder, _| python(folder.join("jax_peer.py")) },
-    Peer {
-        name: "inference",
-        variants: &["onnxruntime", "openvino"],
-        start: |folder, _| python(folder.join("inference_peer.py")),
-    },
-    Peer { name: "burn", variants: &["flex"], start: |folder, _| burn(folder.join("burn")) },
-];
-
-/// `OCTANT_PEER_PYTHON` names a Python that has the peer installed.
-fn python(script: PathBuf) -> Result<Command> {
-    if !script.exists() {
-        bail!(
-            "there is no {}; see bench/peers/README.md in Octant's repository, and name the folder with --peers",
-            script.display()
-        );
-    }
-    let mut command = Command::new(std::env::var_os("OCTANT_PEER_PYTHON").unwrap_or_else(|| "python3".into()));
-    command.arg(script);
-    Ok(command)
-}
-
-/// `OCTANT_PEER_BURN` names the built program, if it does not lie in its crate's own target folder.
-fn burn(folder: PathBuf) -> Result<Command> {
-    let built = folder.join("target/release/octant-peer-burn");
-    let program = std::env::var_os("OCTANT_PEER_BURN").map_or(built, PathBuf::from);
-    if !program.exists() {
-        bail!(
-            "there is no {}; run `RUSTFLAGS=\"-C target-cpu=native\" cargo build --release` in {}, or name the program with \
-             OCTANT_PEER_BURN",
-            program.display(),
-            folder.display()
-        );
-    }
-    Ok(Command::new(program))
-}
-
 pub(super) fn run(subject: &Subject, name: &str, arguments: &Arguments) -> Result<()> {
-    let names = PEERS.map(|peer| peer.name).join(", ");
-    let found = PEERS.iter().find(|peer| peer.name == name);
-    let peer = found.with_context(|| format!("there is no peer \"{name}\"; there are {names}"))?;
-    let variants: Vec<&str> = match arguments.variants.is_empty() {
-        true => peer.variants.to_vec(),
-        false => arguments.variants.iter().map(String::as_str).collect(),
-    };
-    if let Some(unknown) = variants.iter().find(|variant| !peer.variants.contains(variant)) {
-        bail!("{name} has no variant \"{unknown}\"; it has {}", peer.variants.join(", "));
-    }
     let work = work(subject, arguments);
-    let mut ours = Side::new("octant");
-    let mut theirs: Vec<Side> = variants.iter().map(|variant| Side::new(&format!("{name} {variant}"))).collect();
-    for round in 1..=arguments.rounds {
-        let figures = Turn::new(round, &ours.label).take(self::ours(&work, arguments)?, None);
-        record(round, &mut ours, figures.context("octant could not be measured")?, arguments.json);
-        for (side, variant) in theirs.iter_mut().zip(&variants).filter(|(side, _)| side.gave_up.is_none()) {
-            let mut command = (peer.start)(&arguments.peers, subject.entry.task)?;
-            command.args(&work).args(["--variant", variant]);
-            let patience = Duration::from_secs(arguments.patience);
-            match Turn::new(round, &side.label).take(command, Some(patience)) {
-                Ok(figures) => record(round, side, figures, arguments.json),
-                // The others go on without it, so that a compiler that fails does not cost the whole run.
-                Err(error) => given_up(side, format!("{error:#}"), arguments.json),
-            }
-        }
-        if theirs.iter().all(|side| side.gave_up.is_some()) {
-            bail!("no variant of {name} could be measured");
-        }
-    }
-    report::show(subject, name, &ours, &theirs, arguments);
+    let run = PeerRun {
+        peer: name,
+        variants: &arguments.variants,
+        task: subject.entry.task,
+        work: &work,
+        rounds: arguments.rounds,
+        patience: Duration::from_secs(arguments.patience),
+        programs: &PeerPrograms::from_environment(arguments.peers.clone()),
+    };
+    let program = std::env::current_exe().context("cannot find this program")?;
+    let ours = || -> Result<Command, MeasureError> {
+        let mut command = Command::new(&program);
+        command.arg("bench").args(&work).args(["--device", &arguments.device.device, "--json"]);
+        command.args(device::is_nondeterministic().then_some(device::FAST_FLAG));
+        command.args(arguments.optimizer.iter().flat_map(|optimizer| ["--optimizer", optimizer]));
+        Ok(command)
+    };
+    let comparison = run.compare(ours, &mut |event| progress(&event, arguments.json))?;
+    show(subject, &comparison, arguments);
     Ok(())
 }
 
@@ -122,33 +50,88 @@ fn work(subject: &Subject, arguments: &Arguments) -> Vec<String> {
     std::iter::once(subject.name.clone()).chain(flags).collect()
 }
 
-fn ours(work: &[String], arguments: &Arguments) -> Result<Command> {
-    let mut command = Command::new(std::env::current_exe().context("cannot find this program")?);
-    command.arg("bench").args(work).args(["--device", &arguments.device.device, "--json"]);
-    command.args(arguments.optimizer.iter().flat_map(|optimizer| ["--optimizer", optimizer]));
-    Ok(command)
-}
-
-fn record(round: usize, side: &mut Side, figures: Figures, in_json: bool) {
-    match in_json {
-        true => Json::line(json!({
-            "event": "round", "round": round, "side": side.label, "images_per_second": figures.images_per_second,
+/// A round as soon as it is over; while it lasts, how long. On a terminal that line is overwritten, a log gets one a minute.
+fn progress(event: &PeerEvent, in_json: bool) {
+    match event {
+        PeerEvent::Waiting { round, side, time } => {
+            let text = format!("round {round}: {side} for {} so far", duration(*time));
+            match std::io::stderr().is_terminal() {
+                true => eprint!("\r\x1b[2K{text}"),
+                false if time.as_secs().is_multiple_of(60) => eprintln!("{text}"),
+                false => {}
+            }
+        }
+        PeerEvent::Round { round, side, figures } if in_json => Json::line(json!({
+            "event": "round", "round": round, "side": side, "images_per_second": figures.images_per_second,
             "start_to_first_step_s": figures.start_to_first, "peak_rss_bytes": figures.peak_bytes,
         })),
-        false => eprintln!(
-            "round {round}: {:<24} {:>8.2} images/s, first step after {}",
-            side.label,
-            figures.images_per_second,
-            duration(Duration::from_secs_f64(figures.start_to_first))
-        ),
+        PeerEvent::Round { round, side, figures } => {
+            clear_line();
+            let first = duration(Duration::from_secs_f64(figures.start_to_first));
+            eprintln!(
+                "round {round}: {side:<24} {:>8.2} images/s, first step after {first}",
+                figures.images_per_second
+            );
+        }
+        PeerEvent::GaveUp { side, reason } if in_json => {
+            Json::line(json!({ "event": "gave_up", "side": side, "reason": reason }));
+        }
+        PeerEvent::GaveUp { side, reason } => {
+            clear_line();
+            eprintln!("{side} is left out from here on: {reason}");
+        }
     }
-    side.rounds.push(figures);
 }
 
-fn given_up(side: &mut Side, reason: String, in_json: bool) {
-    match in_json {
-        true => Json::line(json!({ "event": "gave_up", "side": side.label, "reason": reason })),
-        false => eprintln!("{} is left out from here on: {reason}", side.label),
+fn show(subject: &Subject, comparison: &Comparison, arguments: &Arguments) {
+    let Comparison { ours, theirs, best, fastest } = comparison;
+    if !arguments.json {
+        println!(
+            "{} {} in {}, batch {}, {} in turn\n{:<24} {:>10} {:>22} {:>12} {:>12}",
+            subject.name,
+            arguments.mode,
+            arguments.precision,
+            subject.batch_size,
+            if arguments.rounds == 1 { "one round".to_string() } else { format!("{} rounds", arguments.rounds) },
+            "",
+            "images/s",
+            "octant is faster by",
+            "first step",
+            "memory"
+        );
     }
-    side.gave_up = Some(reason);
+    let measured = theirs.iter().filter(|side| !side.rounds.is_empty());
+    for side in std::iter::once(ours).chain(measured) {
+        line(subject, ours, side, arguments, json!({ "event": "side", "gave_up": side.gave_up }));
+    }
+    // With a single variant, the best one needs no mark.
+    let tell = theirs.len() > 1;
+    if arguments.json || tell {
+        line(subject, ours, best, arguments, json!({ "event": "best", "fastest": fastest }));
+    }
+    if !arguments.json && tell {
+        println!("fastest, round by round: {}", fastest.join(", "));
+    }
+}
+
+fn line(subject: &Subject, ours: &Side, side: &Side, arguments: &Arguments, more: Value) {
+    let Ratio { speed: ratio, start: start_ratio, memory: memory_ratio } = Ratio::of(ours, side);
+    let speed = side.median(|figures| figures.images_per_second);
+    let start = side.median(|figures| figures.start_to_first);
+    let memory = side.median(|figures| figures.peak_bytes);
+    if !arguments.json {
+        let range = format!("{:.2} ({:.2} to {:.2})", ratio.median(), ratio.least(), ratio.largest());
+        return println!("{:<24} {speed:>10.2} {range:>22} {start:>10.2} s {:>12}", side.label, bytes(memory as u64));
+    }
+    let mut value = json!({
+        "model": subject.name, "mode": arguments.mode, "precision": arguments.precision,
+        "batch_size": subject.batch_size, "side": side.label, "images_per_second": speed,
+        "ratio_median": ratio.median(), "ratio_least": ratio.least(), "ratio_greatest": ratio.largest(),
+        "start_to_first_step_s": start, "peak_rss_bytes": memory,
+        "start_ratio": start_ratio, "memory_ratio": memory_ratio,
+    });
+    if let (Value::Object(value), Value::Object(more)) = (&mut value, more) {
+        value.extend(more);
+    }
+    Json::line(value);
 }

@@ -2,14 +2,14 @@
 
 use crate::fetching;
 use crate::output::Bar;
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use octant_data::decode::{Channels, DecodeOptions};
-use octant_data::readers::{self, Split};
+use octant_data::readers::{NamedSplit, Split, open_splits};
 use octant_data::report::{Survey, survey};
-use octant_data::{DataError, Dataset, Joined, Sample};
+use octant_data::{DataError, Dataset, Sample};
 use std::path::Path;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
 
 /// Which samples are meant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -31,9 +31,6 @@ pub(crate) fn parts(which: Which) -> &'static [Split] {
     }
 }
 
-/// A split with its name.
-pub(crate) type Named = (&'static str, Arc<dyn Dataset>);
-
 /// Images as their files have them.
 pub(crate) fn as_stored() -> DecodeOptions {
     DecodeOptions { channels: Channels::Stored, ..DecodeOptions::default() }
@@ -44,45 +41,9 @@ pub(crate) fn as_trained() -> DecodeOptions {
     DecodeOptions { channels: Channels::Rgb, eight_bits: true, ..DecodeOptions::default() }
 }
 
-/// The splits that were asked for and are there. A data set without splits is one, called "all".
-pub(crate) fn open(path: &Path, which: Which, options: DecodeOptions) -> Result<Vec<Named>> {
-    let path = &fetching::localize_data(path)?;
-    if !path.exists() {
-        bail!("there is no {}; give the folder or file of a data set", path.display());
-    }
-    let split = |split| readers::open(path, split, options);
-    Ok(match which {
-        Which::Train => vec![("train", split(Split::Train)?)],
-        Which::Test => vec![("test", split(Split::Val)?)],
-        Which::Both => {
-            let train = match (split(Split::Train), split(Split::Val)) {
-                (Ok(train), _) => train,
-                // A part that is there but does not fit together is not a missing one.
-                (Err(error @ DataError::Mismatch { .. }), _) | (Err(error), Err(_)) => {
-                    return Err(error).context("cannot open the data set");
-                }
-                // Data that is only to be evaluated has no part to learn from.
-                (Err(_), Ok(test)) => return Ok(vec![("test", test)]),
-            };
-            match split(Split::Val) {
-                Ok(test) if is_same(&*train, &*test) => vec![("all", train)],
-                Ok(test) => vec![("train", train), ("test", test)],
-                // A missing half is fine; a half that is there but does not fit is not.
-                Err(error @ DataError::Mismatch { .. }) => return Err(error).context("cannot open the data set"),
-                Err(_) => vec![("train", train)],
-            }
-        }
-    })
-}
-
-/// Layouts without splits give the same samples whichever is asked for.
-fn is_same(first: &dyn Dataset, second: &dyn Dataset) -> bool {
-    first.len() == second.len() && (0..first.len()).all(|index| first.location(index) == second.location(index))
-}
-
-/// All splits as one data set.
-pub(crate) fn joined(splits: &[Named]) -> Joined {
-    Joined::new(splits.iter().map(|(_, dataset)| dataset.clone()).collect())
+/// The splits that were asked for and are there.
+pub(crate) fn open(path: &Path, which: Which, options: DecodeOptions) -> Result<Vec<NamedSplit>> {
+    open_splits(&fetching::localize_data(path)?, parts(which), options).context("cannot open the data set")
 }
 
 /// Reads every sample of a data set, with a bar, and reports on them.

@@ -4,7 +4,7 @@ use super::opened::{self, Ticking, Which};
 use crate::Ending;
 use crate::output::{Json, bytes, duration};
 use anyhow::{Context, Result, bail};
-use octant_data::readers::{write_tfrecord, write_webdataset};
+use octant_data::readers::{NamedSplit, join_splits, write_tfrecord, write_webdataset};
 use octant_data::{Dataset, Matched, pack};
 use serde_json::json;
 use std::path::{Path, PathBuf};
@@ -55,8 +55,8 @@ pub(super) fn run(arguments: Arguments) -> Result<Ending> {
     let per_shard = per_shard.unwrap_or(1000);
     let splits = opened::open(&dir, split, opened::as_stored())?;
     // Both splits are written with the same numbers for the same names.
-    let joined = opened::joined(&splits);
-    let numbered = splits.into_iter().map(|(name, dataset)| -> Result<opened::Named> {
+    let joined = join_splits(&splits);
+    let numbered = splits.into_iter().map(|(name, dataset)| -> Result<NamedSplit> {
         let (dataset, _) = Matched::by_name(dataset, joined.class_names(), name, "all splits")?;
         Ok((name, dataset))
     });

@@ -44,7 +44,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Ending> {
         bail!("--rows and --columns must be at least 1, --cell between 16 and 2048");
     }
     let splits = opened::open(&dir, split, opened::as_stored())?;
-    let dataset = opened::joined(&splits);
+    let dataset = octant_data::readers::join_splits(&splits);
     let sheet = contact_sheet(&dataset, SheetOptions { rows, columns, cell, overlay: !plain })?;
     write_png_u8(&out, &sheet).with_context(|| format!("cannot write {}", out.display()))?;
     let shown = dataset.len().min(rows * columns);

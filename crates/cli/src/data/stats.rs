@@ -6,8 +6,7 @@ use crate::{Ending, fetching};
 use anyhow::Result;
 use octant_data::Dataset;
 use octant_data::detection::{self, BoxSurvey};
-use octant_data::report::Statistics;
-use octant_events::Canvas;
+use octant_data::readers::join_splits;
 use serde_json::json;
 use std::path::PathBuf;
 
@@ -34,7 +33,7 @@ pub(super) struct Arguments {
 
 pub(super) fn run(arguments: Arguments) -> Result<Ending> {
     let splits = opened::open(&arguments.dir, arguments.split, opened::as_trained())?;
-    let dataset = opened::joined(&splits);
+    let dataset = join_splits(&splits);
     let survey = opened::surveyed(&dataset, arguments.workers);
     let statistics = &survey.statistics;
     let names = dataset.class_names();
@@ -42,7 +41,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Ending> {
     // A chart of nothing would only look like a mistake.
     let plotted = arguments.plot.as_ref().filter(|_| !statistics.classes.is_empty());
     if let Some(path) = plotted {
-        plot(statistics, names).save(path)?;
+        octant_run::plots::class_balance(statistics, names).save(path)?;
     }
     if arguments.json {
         let sizes: Vec<_> =
@@ -115,22 +114,4 @@ fn of_boxes(boxes: &BoxSurvey) -> String {
         text += &format!("\n{} labels are left out; octant data verify lists them", boxes.dropped);
     }
     text
-}
-
-/// One bar per class, longest possible for the largest.
-fn plot(statistics: &Statistics, names: &[String]) -> Canvas {
-    const ROW: usize = 20;
-    const NAME: usize = 260;
-    const BAR: usize = 480;
-    let largest = statistics.classes.values().copied().max().unwrap_or(1).max(1);
-    let mut canvas = Canvas::new(NAME + BAR + 80, ROW * statistics.classes.len().max(1) + 34);
-    canvas.letters([8, 8], &format!("{} samples", statistics.samples), [30; 3]);
-    for (row, (class, count)) in statistics.classes.iter().enumerate() {
-        let top = 30 + row * ROW;
-        let name: String = names.get(*class as usize).cloned().unwrap_or_else(|| class.to_string());
-        canvas.letters([8, top - 1], &Canvas::fitted(&name, NAME - 16), [30; 3]);
-        canvas.block([NAME, top, (count * BAR).div_ceil(largest), ROW - 4], [70, 120, 200]);
-        canvas.letters([NAME + BAR + 10, top - 1], &count.to_string(), [30; 3]);
-    }
-    canvas
 }

@@ -1,20 +1,13 @@
 //! `octant image compare`: differences between results.
 
-use super::engine::Engine;
-use super::files;
-use super::operation::{Operation, Precision, Size, to_floats};
-use super::process::{gaussian, method};
-use super::times::Target;
+use super::target::engine;
 use crate::Ending;
 use crate::output::Json;
 use anyhow::{Context, Result, bail};
-use clap::ValueEnum;
-use octant_data::{AnyImage, write_png_u8};
-use octant_imaging::compare::{ImageDifference, compare, difference_image};
-use octant_imaging::{Filter, Image, Semantics};
+use octant_data::write_png_u8;
+use octant_process::{Filter, ImageDifference, Operation, Results, Semantics, Size, Variant, blur, files, method};
 use serde_json::json;
 use std::path::PathBuf;
-use std::str::FromStr;
 
 /// Compare two images, or the results of libraries, precisions and devices for one
 ///
@@ -57,32 +50,6 @@ pub(super) struct Arguments {
     json: bool,
 }
 
-/// Whose arithmetic, in what, and where.
-#[derive(Debug, Clone)]
-struct Variant {
-    name: String,
-    semantics: Semantics,
-    precision: Precision,
-    device: String,
-}
-
-impl FromStr for Variant {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Variant, String> {
-        let mut parts = text.splitn(3, ':');
-        let semantics = parts.next().unwrap_or_default().parse()?;
-        let precision = parts.next().map_or(Ok(Precision::Stored), |name| Precision::from_str(name, true))?;
-        Ok(Variant { name: text.to_string(), semantics, precision, device: parts.next().unwrap_or("host").to_string() })
-    }
-}
-
-/// Results under the name of who made them, all images in one list.
-struct Results {
-    name: String,
-    images: Vec<Image<f32>>,
-}
-
 pub(super) fn run(arguments: Arguments) -> Result<Ending> {
     let results = match (&arguments.other, arguments.size, arguments.sigma) {
         (Some(_), _, _) => two_sources(&arguments)?,
@@ -95,13 +62,9 @@ pub(super) fn run(arguments: Arguments) -> Result<Ending> {
         println!("{:<24} {:>9} {:>9} {:>9} {:>9} {:>9} {:>8}", "", "max", "median", "mean", "99 %", "99.9 %", "equal");
     }
     for other in others {
-        let (first, second) = (stacked(&reference.images)?, stacked(&other.images)?);
-        let difference = compare(&first, &second)
-            .with_context(|| format!("{} and {} have different sizes", reference.name, other.name))?;
-        show(&arguments, reference, other, difference);
+        show(&arguments, reference, other, reference.difference(other)?);
         if let Some(path) = &arguments.out {
-            let image = difference_image(&reference.images[0], &other.images[0]).context("the sizes differ")?;
-            write_png_u8(path, &image)?;
+            write_png_u8(path, &reference.difference_image(other)?)?;
         }
     }
     if let Some(note) = note(&arguments) {
@@ -144,13 +107,11 @@ fn show(arguments: &Arguments, reference: &Results, other: &Results, difference:
 
 /// The images of two files or folders.
 fn two_sources(arguments: &Arguments) -> Result<Vec<Results>> {
-    let mut results = Vec::new();
-    for path in [Some(&arguments.input), arguments.other.as_ref()].into_iter().flatten() {
-        let images = read(path)?;
-        results.push(Results { name: path.display().to_string(), images: images.iter().map(in_levels).collect() });
-    }
-    if results[0].images.len() != results[1].images.len() {
-        bail!("there are {} images in the one and {} in the other", results[0].images.len(), results[1].images.len());
+    let paths = [Some(&arguments.input), arguments.other.as_ref()].into_iter().flatten();
+    let results: Vec<Results> = paths.map(|path| Results::of_files(path)).collect::<Result<_, _>>()?;
+    let counts: Vec<usize> = results.iter().map(|results| results.images.len()).collect();
+    if counts[0] != counts[1] {
+        bail!("there are {} images in the one and {} in the other", counts[0], counts[1]);
     }
     Ok(results)
 }
@@ -160,45 +121,16 @@ fn variants(arguments: &Arguments) -> Result<Vec<Results>> {
     if arguments.variants.len() < 2 {
         bail!("--variants needs at least two, such as opencv,torchvision:f32");
     }
-    let images = read(&arguments.input)?;
+    let images = files::read_all(&arguments.input)?;
     let result = |variant: &Variant| -> Result<Results> {
-        let operation = match (arguments.size, arguments.sigma) {
-            (Some(size), _) => {
+        let operation = match arguments.size {
+            Some(Size { width, height }) => {
                 let method = method(arguments.filter, variant.semantics, arguments.antialias);
-                Operation::Resize { height: size.height, width: size.width, method, pad: None }
+                Operation::Resize { height, width, method, pad: None }
             }
-            (None, sigma) => Operation::Blur(gaussian(sigma.unwrap_or(1.0), None, variant.semantics)?),
+            None => Operation::Blur(blur(arguments.sigma.unwrap_or(1.0), None, variant.semantics)?),
         };
-        let target =
-            Target { device: variant.device.clone(), precision: variant.precision, batch: 16, cores: 1, runs: 1 };
-        let (results, _) = Engine::open(&target)?.run(&images, &vec![operation; images.len()], &target)?;
-        let scaled = results.iter().zip(&images).map(|(result, original)| scaled(to_floats(result), original));
-        Ok(Results { name: variant.name.clone(), images: scaled.collect() })
+        Ok(Results::of_variant(variant, &engine(&variant.device, 16, 1)?, &images, operation)?)
     };
     arguments.variants.iter().map(|variant| result(variant).with_context(|| variant.name.clone())).collect()
-}
-
-fn read(path: &std::path::Path) -> Result<Vec<AnyImage>> {
-    let jobs = files::jobs(path, std::path::Path::new("unused.png"), None)?;
-    jobs.iter().map(|job| files::read(&job.image)).collect()
-}
-
-/// An image in units of which white has 255.
-fn in_levels(image: &AnyImage) -> Image<f32> {
-    scaled(to_floats(image), image)
-}
-
-fn scaled(image: Image<f32>, original: &AnyImage) -> Image<f32> {
-    let factor = match original {
-        AnyImage::U8(_) => return image,
-        AnyImage::U16(_) => 255.0 / 65535.0,
-        AnyImage::F32(_) => 255.0,
-    };
-    image.map(|value| value * factor)
-}
-
-/// All values of several images as one row.
-fn stacked(images: &[Image<f32>]) -> Result<Image<f32>> {
-    let values: Vec<f32> = images.iter().flat_map(|image| image.values().iter().copied()).collect();
-    Ok(Image::new(1, values.len(), 1, values)?)
 }

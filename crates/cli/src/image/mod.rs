@@ -1,16 +1,11 @@
 //! The `image` command: resize, crop, blur, threshold and round files or folders of frames and masks, and compare results of
 //! libraries and devices.
 //!
-//! What is done is an [`Operation`](operation::Operation); where it is done is the host or a device, and both take the
-//! same definitions from `octant-imaging`.
+//! What is done is an [`Operation`](octant_process::Operation); where it is done is the host or a device.
 
 mod compare;
-mod engine;
-mod files;
-mod on_device;
-mod operation;
 mod process;
-mod times;
+mod target;
 mod values;
 
 use crate::Ending;
@@ -50,7 +45,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
     match arguments.command {
         Command::Resize(arguments) => process::resize(arguments),
         Command::Crop(arguments) => process::crop(arguments),
-        Command::Blur(arguments) => process::blur(arguments),
+        Command::Blur(arguments) => process::blurred(arguments),
         Command::Threshold(arguments) => values::threshold(&arguments),
         Command::Round(arguments) => values::round(&arguments),
         Command::Compare(arguments) => compare::run(arguments),

@@ -1,15 +1,12 @@
 //! `octant image threshold|round`: what becomes of every value, by a named rule. Images become PNG, `.npy` arrays of any shape stay
 //! arrays.
 
-use super::files::{self, Job};
-use super::operation::to_floats;
-use crate::Ending;
 use crate::output::{Json, line};
+use crate::{Ending, hints};
 use anyhow::{Context, Result, bail};
-use octant_data::AnyImage;
-use octant_imaging::Image;
-use octant_imaging::mask;
-use octant_tensor::{HostTensor, read_npy, write_npy};
+use octant_process::files::{self, Job};
+use octant_process::{Rounding, ValueRule};
+use octant_tensor::{read_npy, write_npy};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 
@@ -68,158 +65,96 @@ enum Rule {
 }
 
 impl Rule {
-    fn rounding(self) -> mask::Rounding {
+    fn rounding(self) -> Rounding {
         match self {
-            Rule::Floor => mask::Rounding::Floor,
-            Rule::Truncate => mask::Rounding::Truncate,
-            Rule::HalfEven => mask::Rounding::HalfEven,
-            Rule::HalfUp => mask::Rounding::HalfUp,
+            Rule::Floor => Rounding::Floor,
+            Rule::Truncate => Rounding::Truncate,
+            Rule::HalfEven => Rounding::HalfEven,
+            Rule::HalfUp => Rounding::HalfUp,
         }
     }
 }
 
 pub(super) fn threshold(arguments: &Threshold) -> Result<Ending> {
     let limit = match (arguments.at_least, arguments.above) {
-        (Some(limit), _) => mask::Threshold::AtLeast(limit),
-        (None, Some(limit)) => mask::Threshold::Above(limit),
+        (Some(limit), _) => octant_process::Threshold::AtLeast(limit),
+        (None, Some(limit)) => octant_process::Threshold::Above(limit),
         (None, None) => bail!("give --at-least or --above"),
     };
-    let what = match limit {
-        mask::Threshold::AtLeast(limit) => format!("at least {limit}"),
-        mask::Threshold::Above(limit) => format!("above {limit}"),
-    };
-    if is_array(&arguments.files.input) {
-        let marked = arguments.marked.unwrap_or(1);
-        return on_array(&arguments.files, &what, |values| {
-            let marks: Vec<u8> = values.iter().map(|&value| if limit.holds(value) { marked } else { 0 }).collect();
-            Ok(marks.into())
-        });
-    }
-    let marked = arguments.marked.unwrap_or(255);
-    on_images(&arguments.files, &what, |image| {
-        let marks = image.map(|value| if limit.holds(value) { marked } else { 0 });
-        Ok(AnyImage::U8(marks))
-    })
+    arguments.files.apply(&ValueRule::Threshold { limit, marked: arguments.marked })
 }
 
 pub(super) fn round(arguments: &Round) -> Result<Ending> {
-    let rounding = arguments.rule.rounding();
-    let what = format!("{:?}", arguments.rule).to_lowercase();
-    if is_array(&arguments.files.input) {
-        return on_array(&arguments.files, &what, |values| {
-            let whole = |&value: &f32| {
-                let rounded = f64::from(rounding.apply(value));
-                let fits = (f64::from(i32::MIN)..=f64::from(i32::MAX)).contains(&rounded);
-                if fits { Ok(rounded as i32) } else { bail!("{value} is no number that an i32 holds") }
-            };
-            Ok(values.iter().map(whole).collect::<Result<Vec<i32>>>()?.into())
-        });
-    }
-    if arguments.files.white.unwrap_or(255.0) == 255.0 {
+    let files = &arguments.files;
+    if !is_array(&files.input) && files.white.unwrap_or(255.0) == 255.0 {
         bail!(
             "the levels of images are whole numbers already; --white 1 rounds shares of the range, and arrays are .npy files"
         );
     }
-    on_images(&arguments.files, &what, |image| {
-        let rounded = image.map(|value| rounding.apply(value));
-        match rounded.values().iter().all(|value| (0.0..=255.0).contains(value)) {
-            true => Ok(AnyImage::U8(rounded.map(|value| value as u8))),
-            false => bail!("an 8-bit image holds 0 to 255; choose a smaller --white"),
-        }
-    })
+    files.apply(&ValueRule::Round(arguments.rule.rounding()))
 }
 
 fn is_array(path: &Path) -> bool {
     path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("npy"))
 }
 
-/// Values of one of the types that the rules give.
-enum Whole {
-    U8(Vec<u8>),
-    I32(Vec<i32>),
-}
+impl Files {
+    fn apply(&self, rule: &ValueRule) -> Result<Ending> {
+        if is_array(&self.input) { self.array(rule) } else { self.images(rule) }
+    }
 
-impl From<Vec<u8>> for Whole {
-    fn from(values: Vec<u8>) -> Whole {
-        Whole::U8(values)
+    fn array(&self, rule: &ValueRule) -> Result<Ending> {
+        if self.white.is_some() {
+            bail!("--white is for images; the values of an array are taken as they are");
+        }
+        if !is_array(&self.out) {
+            bail!("an array becomes an array; give an OUT that ends in .npy, not {}", self.out.display());
+        }
+        let result = rule.on_array(&read_npy(&self.input)?).with_context(|| self.input.display().to_string())?;
+        write_npy(&self.out, &result)?;
+        let dtype = result.dtype().name();
+        match self.json {
+            true => Json::line(json!({
+                "event": "array", "in": self.input, "out": self.out, "shape": result.dims(), "dtype": dtype,
+                "rule": rule.to_string(),
+            })),
+            false => line(format_args!("{}: {rule}, {dtype} {:?}", self.out.display(), result.dims())),
+        }
+        Ok(Ending::Done)
     }
-}
 
-impl From<Vec<i32>> for Whole {
-    fn from(values: Vec<i32>) -> Whole {
-        Whole::I32(values)
-    }
-}
-
-fn on_array(files: &Files, what: &str, rule: impl Fn(&[f32]) -> Result<Whole>) -> Result<Ending> {
-    if files.white.is_some() {
-        bail!("--white is for images; the values of an array are taken as they are");
-    }
-    if !is_array(&files.out) {
-        bail!("an array becomes an array; give an OUT that ends in .npy, not {}", files.out.display());
-    }
-    let array = read_npy(&files.input)?;
-    let values: Vec<f32> = array.to_f64s().into_iter().map(|value| value as f32).collect();
-    let dims = array.dims().to_vec();
-    let result = match rule(&values).with_context(|| files.input.display().to_string())? {
-        Whole::U8(values) => HostTensor::new(dims, &values)?,
-        Whole::I32(values) => HostTensor::new(dims, &values)?,
-    };
-    write_npy(&files.out, &result)?;
-    let dtype = result.dtype().name();
-    match files.json {
-        true => Json::line(json!({
-            "event": "array", "in": files.input, "out": files.out, "shape": result.dims(), "dtype": dtype, "rule": what,
-        })),
-        false => line(format_args!("{}: {what}, {dtype} {:?}", files.out.display(), result.dims())),
-    }
-    Ok(Ending::Done)
-}
-
-fn on_images(files: &Files, what: &str, rule: impl Fn(Image<f32>) -> Result<AnyImage>) -> Result<Ending> {
-    let white = files.white.unwrap_or(255.0);
-    if !(white > 0.0 && white.is_finite()) {
-        bail!("--white must be greater than 0");
-    }
-    let jobs = files::jobs(&files.input, &files.out, None)?;
-    let mut failed = 0;
-    for job in &jobs {
-        if let Err(error) = on_image(job, files, what, white, &rule) {
-            eprintln!("failed: {}: {error:#}", job.image.display());
-            failed += 1;
+    fn images(&self, rule: &ValueRule) -> Result<Ending> {
+        let white = self.white.unwrap_or(255.0);
+        if !(white > 0.0 && white.is_finite()) {
+            bail!("--white must be greater than 0");
+        }
+        let jobs = files::jobs(&self.input, &self.out, None)?;
+        let mut failed = 0;
+        for job in &jobs {
+            if let Err(error) = self.image(job, rule, white) {
+                eprintln!("failed: {}: {}", job.image.display(), hints::with_flags(&error.to_string()));
+                failed += 1;
+            }
+        }
+        if !self.json {
+            line(format_args!("{rule}: {} image(s), written to {}", jobs.len() - failed, self.out.display()));
+        }
+        match failed {
+            0 => Ok(Ending::Done),
+            _ => bail!("{failed} of {} images failed; they are listed above", jobs.len()),
         }
     }
-    if !files.json {
-        line(format_args!("{what}: {} image(s), written to {}", jobs.len() - failed, files.out.display()));
-    }
-    match failed {
-        0 => Ok(Ending::Done),
-        _ => bail!("{failed} of {} images failed; they are listed above", jobs.len()),
-    }
-}
 
-fn on_image(
-    job: &Job,
-    files: &Files,
-    what: &str,
-    white: f32,
-    rule: impl Fn(Image<f32>) -> Result<AnyImage>,
-) -> Result<()> {
-    let image = files::read(&job.image)?;
-    let full = match image {
-        AnyImage::U8(_) => 255.0,
-        AnyImage::U16(_) => 65535.0,
-        AnyImage::F32(_) => 1.0,
-    };
-    // Divided last: a level of 128 of 255 is 128 again, and half of the range is exactly what 0.5 is compared with.
-    let result = rule(to_floats(&image).map(|value| value * white / full))?;
-    files::write(&job.out, &result)?;
-    if files.json {
-        let [height, width, channels] = result.dims();
-        Json::line(json!({
-            "event": "image", "in": job.image, "out": job.out, "width": width, "height": height, "channels": channels,
-            "dtype": result.dtype().name(), "rule": what,
-        }));
+    fn image(&self, job: &Job, rule: &ValueRule, white: f32) -> octant_process::Result<()> {
+        let result = rule.on_image(&files::read(&job.image)?, white)?;
+        files::write(&job.out, &result)?;
+        if self.json {
+            let [height, width, channels] = result.dims();
+            Json::line(json!({
+                "event": "image", "in": job.image, "out": job.out, "width": width, "height": height, "channels": channels,
+                "dtype": result.dtype().name(), "rule": rule.to_string(),
+            }));
+        }
+        Ok(())
     }
-    Ok(())
 }

@@ -43,7 +43,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<Ending> {
     let Flags { batch_sizes, models, precision } = &arguments.models;
     let batches = if batch_sizes.is_empty() { &[1, 64, 256][..] } else { batch_sizes };
     let precision = precision.as_deref().unwrap_or("bf16");
-    let choice = ModelChoice { precision: device::precision(precision)?, ..ModelChoice::default() };
+    let choice = ModelChoice { precision: octant_recipe::precision(precision)?, ..ModelChoice::default() };
     let allowed = ALLOWED.iter().find(|(name, _)| *name == precision).map_or(1e-2, |(_, allowed)| *allowed);
     let entries = match models.is_empty() {
         true => smallest_of_families()?,

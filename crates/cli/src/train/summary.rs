@@ -2,8 +2,7 @@
 
 use crate::output::{Json, count, duration, line};
 use crate::show::{as_json, number, show as metrics_text};
-use octant_metrics::classes::Confusion;
-use octant_run::{NextStep, RunOutcome, plots};
+use octant_run::{NextStep, RunOutcome};
 use octant_train::Metric;
 use octant_train::run::{self, ProgramReport};
 use serde_json::json;
@@ -80,9 +79,9 @@ fn show_text(outcome: &RunOutcome) {
             row("validation", &validation);
         }
     }
-    if let Some(confusion) = &outcome.summary.findings.confusion {
+    if let Some(most) = outcome.mistakes(3) {
         let of_epoch = outcome.best.as_ref().map(|best| format!(" (epoch {})", best.epoch)).unwrap_or_default();
-        row("mistakes", &format!("{}{of_epoch}", mistakes(confusion, &outcome.classes)));
+        row("mistakes", &format!("{}{of_epoch}", mistakes(&most)));
     }
     let used = outcome.summary.programs.iter().filter(|program| program.runs > 0);
     used.enumerate().for_each(|(index, program)| row(if index == 0 { "programs" } else { "" }, &program_line(program)));
@@ -118,11 +117,9 @@ fn command(step: &NextStep, path: &Path) -> String {
 }
 
 /// The classes that are mistaken for each other most.
-fn mistakes(confusion: &Confusion, names: &[String]) -> String {
-    let names = plots::confused_names(confusion, names);
-    let most = confusion.mistakes(3).into_iter();
-    let sentences: Vec<String> =
-        most.map(|(label, taken, count)| format!("{} taken for {} ({count})", names[label], names[taken])).collect();
+fn mistakes(most: &[(String, String, f64)]) -> String {
+    let sentence = |(label, taken, count): &(String, String, f64)| format!("{label} taken for {taken} ({count})");
+    let sentences: Vec<String> = most.iter().map(sentence).collect();
     if sentences.is_empty() { "none".into() } else { sentences.join(", ") }
 }
 

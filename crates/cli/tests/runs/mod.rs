@@ -2,9 +2,9 @@
 
 #![allow(dead_code, reason = "no test needs all of it")]
 
+use octant::imaging::Image;
 use octant_data::write_png_u8;
 use octant_events::{EventContent, Value, read_run};
-use octant_imaging::Image;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 

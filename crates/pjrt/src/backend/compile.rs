@@ -6,7 +6,6 @@ use crate::buffer::PjrtBuffer;
 use crate::cache::{ExecutableCache, Key, Lookup};
 use crate::client::PjrtDevice;
 use crate::compile_options::{CompilerFlag, XlaCompileOptions};
-use crate::environment;
 use crate::error::PjrtError;
 use crate::loaded::LoadedExecutable;
 use octant_cuda::refused_attentions;
@@ -104,7 +103,7 @@ impl PjrtBackend {
         let devices = self.devices_of(&program.mesh)?;
         let mut compile = XlaCompileOptions::spmd(devices.len());
         compile.device_ids = devices.iter().map(|device| device.description().id as i64).collect();
-        if self.name == CUDA && environment::is_repeatable() {
+        if self.name == CUDA && self.options.repeatable {
             compile = compile.with_flag("xla_gpu_exclude_nondeterministic_ops", CompilerFlag::Bool(true));
         }
         if devices.len() == 1 && self.name == CUDA {

@@ -1,7 +1,6 @@
 //! From a program to the text that a plugin's compiler reads.
 
-use super::{CUDA, TPU};
-use crate::environment;
+use super::{CUDA, PjrtOptions, TPU};
 use crate::plugin::Plugin;
 use octant_cuda::{GpuAttention, GpuFacts};
 use octant_graph::passes::{self, pack_narrow_images};
@@ -46,11 +45,6 @@ pub struct MissingKernels {
 }
 
 impl LoweringTarget {
-    /// The same with products of that precision.
-    pub fn with_precision(self, precision: MatmulPrecision) -> LoweringTarget {
-        LoweringTarget { precision, ..self }
-    }
-
     /// The same without calls of cuDNN's attention.
     pub fn with_plain_attention(self) -> LoweringTarget {
         LoweringTarget { attention: GpuAttention::Plain, ..self }
@@ -67,10 +61,10 @@ impl LoweringTarget {
     }
 
     /// The target of a platform, and why it has none of the kernels that it might have.
-    pub fn of(platform: &str, plugin: &Plugin) -> (LoweringTarget, MissingKernels) {
+    pub fn of(platform: &str, plugin: &Plugin, options: PjrtOptions) -> (LoweringTarget, MissingKernels) {
         let (tiled, attention) = (platform == TPU, GpuAttention::Plain);
-        let plain =
-            LoweringTarget { precision: MatmulPrecision::default(), is_cuda: false, tiled, kernels: None, attention };
+        let precision = options.precision;
+        let plain = LoweringTarget { precision, is_cuda: false, tiled, kernels: None, attention };
         if platform != CUDA {
             return (plain, MissingKernels::default());
         }
@@ -80,10 +74,10 @@ impl LoweringTarget {
             Ok(gpu) => LoweringTarget { kernels: Some(gpu), ..target },
             Err(reason) => return (target, MissingKernels { own: Some(reason), ..MissingKernels::default() }),
         };
-        if environment::wants_plain_attention() {
+        if options.plain_attention {
             return (target, MissingKernels::default());
         }
-        match GpuAttention::available(!environment::is_repeatable()) {
+        match GpuAttention::available(!options.repeatable) {
             Ok(attention) => (LoweringTarget { attention, ..target }, MissingKernels::default()),
             Err(reason) => (target, MissingKernels { attention: Some(reason), ..MissingKernels::default() }),
         }

@@ -4,6 +4,7 @@ mod buffer;
 mod compile;
 mod executable;
 mod lowering;
+mod options;
 mod plan;
 mod shards;
 mod small_buffers;
@@ -18,11 +19,11 @@ use crate::profiler::Profiler;
 use crate::{CompiledMemory, XlaCost};
 use octant_runtime as runtime;
 use octant_runtime::{HostTensor, Mesh, Program, RuntimeError, Sharding};
-use octant_stablehlo::MatmulPrecision;
-use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+pub use self::options::PjrtOptions;
 pub use self::plan::{Planned, key_of, plan, plan_quickly};
 pub use crate::cache::PastCompileTime;
 
@@ -41,6 +42,7 @@ pub struct PjrtBackend {
     name: String,
     client: Client,
     devices: Vec<PjrtDevice>,
+    options: PjrtOptions,
     target: LoweringTarget,
     lowering: Lowering,
     /// Why programs cannot call some kernels, until that has been logged.
@@ -77,7 +79,7 @@ pub enum Notice<'a> {
 }
 
 /// Receives the notices of a backend.
-pub type Log = Box<dyn Fn(Notice) + Send + Sync>;
+pub type Log = Arc<dyn Fn(Notice) + Send + Sync>;
 
 impl PjrtBackend {
     /// Finds the best plugin among `kinds`, loads it and takes its devices.
@@ -86,22 +88,34 @@ impl PjrtBackend {
         PjrtBackend::new(Client::new(&plugin, options)?)
     }
 
-    /// A backend over the devices of `client`.
+    /// A backend over the devices of `client`, with the default options.
     pub fn new(client: Client) -> crate::Result<PjrtBackend> {
+        PjrtBackend::with_options(client, PjrtOptions::default())
+    }
+
+    /// A backend over the devices of `client`.
+    pub fn with_options(client: Client, options: PjrtOptions) -> crate::Result<PjrtBackend> {
         let name = client.platform_name()?.to_lowercase();
         let devices = client.devices()?;
-        let (target, missing) = LoweringTarget::of(&name, client.plugin());
+        let (target, missing) = LoweringTarget::of(&name, client.plugin(), options);
         let missing = Mutex::new(missing);
-        let log: Log = Box::new(|_| ());
+        let log: Log = Arc::new(|_| ());
         let gpus = if name == CUDA { &devices[..] } else { &[] };
         let _small_buffers = gpus.iter().map(SmallBuffers::make_room).collect::<crate::Result<_>>()?;
         let (lowering, cache, cudnn_is_open) = (lower, None, AtomicBool::new(false));
-        Ok(PjrtBackend { name, client, devices, target, lowering, missing, cache, log, cudnn_is_open, _small_buffers })
-    }
-
-    /// Computes products with that precision instead of by the device's fastest algorithm.
-    pub fn with_precision(self, precision: MatmulPrecision) -> PjrtBackend {
-        PjrtBackend { target: self.target.with_precision(precision), ..self }
+        Ok(PjrtBackend {
+            name,
+            client,
+            devices,
+            options,
+            target,
+            lowering,
+            missing,
+            cache,
+            log,
+            cudnn_is_open,
+            _small_buffers,
+        })
     }
 
     /// Keeps executables (and what XLA's autotuner measures, and kernels of our own) in `cache`.

@@ -1,7 +1,7 @@
 //! Programs for boards that need not be here.
 
 use super::lowering::{LoweringTarget, lower};
-use super::{TPU, failed, refused, whole_cost};
+use super::{PjrtOptions, TPU, failed, refused, whole_cost};
 use crate::cache::Key;
 use crate::compile_options::{CompilerFlag, XlaCompileOptions};
 use crate::error::{PjrtError, Result};
@@ -84,5 +84,5 @@ pub fn key_of(topology: &Topology, program: &Program) -> runtime::Result<Key> {
 
 /// As a backend on a TPU board lowers it.
 fn lowering_for_boards(topology: &Topology, program: &Program) -> runtime::Result<String> {
-    Ok(lower(program, &LoweringTarget::of(TPU, topology.plugin()).0)?.text)
+    Ok(lower(program, &LoweringTarget::of(TPU, topology.plugin(), PjrtOptions::default()).0)?.text)
 }

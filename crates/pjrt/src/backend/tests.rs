@@ -84,7 +84,7 @@ fn the_second_compilation_comes_from_the_cache() {
         let log = said.clone();
         let backend = backend()
             .with_cache(ExecutableCache::new(folder.path()))
-            .with_log(Box::new(move |notice| log.lock().unwrap().push(logged(notice))));
+            .with_log(Arc::new(move |notice| log.lock().unwrap().push(logged(notice))));
         backend.compile(&program(), &runtime::CompileOptions::default()).unwrap();
         let said = said.lock().unwrap().clone();
         said.join("\n")
@@ -118,11 +118,26 @@ fn a_program_that_needs_large_windows_is_planned_quickly_with_the_compilers_own(
     let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let topology = Topology::new(&plugin(), "v3:1x1x1", &NamedValues::new()).unwrap();
     let program = Program { name: "large_windows".into(), ..program() };
-    let text = super::lowering::lower(&program, &LoweringTarget::of(TPU, topology.plugin()).0).unwrap().text;
+    let text = super::lowering::lower(&program, &LoweringTarget::of(TPU, topology.plugin(), PjrtOptions::default()).0)
+        .unwrap()
+        .text;
     let small = XlaCompileOptions::default().with_flag("xla_tpu_scoped_vmem_limit_kib", CompilerFlag::Int(1));
     assert!(matches!(topology.compile(&text, &small), Err(PjrtError::OutOfMemory(_))));
     let planned = plan_quickly(&topology, &program).unwrap();
     assert_eq!(planned.memory, plan(&topology, &program).unwrap().memory);
+}
+
+#[test]
+fn a_program_that_may_vary_is_not_loaded_where_a_repeatable_one_is_wanted() {
+    let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let key = |repeatable| {
+        let backend = backend();
+        let backend =
+            PjrtBackend { name: CUDA.into(), options: PjrtOptions { repeatable, ..backend.options }, ..backend };
+        backend.cache_key("text", &backend.compile_options(&program()).unwrap()).unwrap()
+    };
+    assert_eq!(key(true), key(true));
+    assert_ne!(key(true), key(false));
 }
 
 #[test]
@@ -181,7 +196,7 @@ fn a_program_whose_attention_cudnn_refuses_is_compiled_without() {
     let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let said = Arc::new(Mutex::new(Vec::new()));
     let log = said.clone();
-    let backend = backend().with_log(Box::new(move |notice| log.lock().unwrap().push(logged(notice))));
+    let backend = backend().with_log(Arc::new(move |notice| log.lock().unwrap().push(logged(notice))));
     let lowering = |program: &Program, target: &LoweringTarget| {
         let call = if target.fuses_attention() { "__cudnn$fmhaSoftmax" } else { "" };
         let calls_cudnn = target.fuses_attention();

@@ -3,10 +3,7 @@
 use crate::client::{self, Run};
 use octant_conformance::{Tolerance, values};
 use octant_graph::{Convolution, DType, Graph, HostTensor, Reduction, Shape, Tensor, Trace, Window};
-use octant_imaging::blur::GaussianBlur;
-use octant_imaging::geometry::Border;
-use octant_imaging::resize::Method;
-use octant_imaging::{Filter, Semantics};
+use octant_process::{Border, Filter, GaussianBlur, Method, Semantics, composites};
 use octant_runtime::{Mesh, Program, Sharding};
 
 /// A training step of a small convolutional network: forward, loss, gradients, momentum, statistics.
@@ -102,9 +99,9 @@ fn frames_over_eight_devices_are_what_one_device_gives() {
     let trace = Trace::new();
     let images = trace.input("images", Shape::new(DType::U8, [16, 9, 14, 3]));
     let method = Method::new(Filter::Bilinear, Semantics::Torchvision);
-    let padded = octant_augment::resize_with_pad(&images, 12, 16, method, Border::Repeat).unwrap();
+    let padded = composites::resize_with_pad(&images, 12, 16, method, Border::Repeat).unwrap();
     let blur = GaussianBlur { sigma: 1.0, size: 5, semantics: Semantics::Torchvision };
-    let graph = trace.finish(&[octant_augment::blur(&padded, blur).unwrap()]).unwrap();
+    let graph = trace.finish(&[composites::blur(&padded, blur).unwrap()]).unwrap();
     let inputs = vec![values::ordinary(DType::U8, &[16, 9, 14, 3])];
     let expected = octant_graph::evaluate::evaluate(&graph, &inputs).unwrap();
     let over = |devices: usize| {

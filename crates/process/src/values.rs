@@ -1,0 +1,81 @@
+//! What becomes of every value of an image or an array, by a named rule.
+
+use crate::error::{Result, refuse};
+use crate::operation::to_floats;
+use octant_data::AnyImage;
+use octant_imaging::mask::{Rounding, Threshold};
+use octant_tensor::HostTensor;
+use std::fmt;
+
+/// A rule for single values.
+#[derive(Debug, Clone, Copy)]
+pub enum ValueRule {
+    /// Values that reach a limit are marked, others become 0.
+    Threshold {
+        /// The limit.
+        limit: Threshold,
+        /// What marked values become; 255 in images and 1 in arrays if not given.
+        marked: Option<u8>,
+    },
+    /// Values become whole.
+    Round(Rounding),
+}
+
+impl ValueRule {
+    /// An array of the same shape: marks as u8, whole numbers as i32.
+    pub fn on_array(&self, array: &HostTensor) -> Result<HostTensor> {
+        let values = array.to_f64s().into_iter().map(|value| value as f32);
+        let dims = array.dims().to_vec();
+        match *self {
+            ValueRule::Threshold { limit, marked } => {
+                let marked = marked.unwrap_or(1);
+                let marks: Vec<u8> = values.map(|value| if limit.holds(value) { marked } else { 0 }).collect();
+                Ok(HostTensor::new(dims, &marks)?)
+            }
+            ValueRule::Round(rounding) => {
+                let whole = |value: f32| {
+                    let rounded = f64::from(rounding.apply(value));
+                    if !(f64::from(i32::MIN)..=f64::from(i32::MAX)).contains(&rounded) {
+                        refuse!("{value} is no number that an i32 holds");
+                    }
+                    Ok(rounded as i32)
+                };
+                Ok(HostTensor::new(dims, &values.map(whole).collect::<Result<Vec<i32>>>()?)?)
+            }
+        }
+    }
+
+    /// An 8-bit image. The rule's numbers are in units of which white has `white`: 255 for levels, 1 for shares of the range.
+    pub fn on_image(&self, image: &AnyImage, white: f32) -> Result<AnyImage> {
+        let full = match image {
+            AnyImage::U8(_) => 255.0,
+            AnyImage::U16(_) => 65535.0,
+            AnyImage::F32(_) => 1.0,
+        };
+        // Divided last: a level of 128 of 255 is 128 again, and half of the range is exactly what 0.5 is compared with.
+        let image = to_floats(image).map(|value| value * white / full);
+        match *self {
+            ValueRule::Threshold { limit, marked } => {
+                let marked = marked.unwrap_or(255);
+                Ok(AnyImage::U8(image.map(|value| if limit.holds(value) { marked } else { 0 })))
+            }
+            ValueRule::Round(rounding) => {
+                let rounded = image.map(|value| rounding.apply(value));
+                if !rounded.values().iter().all(|value| (0.0..=255.0).contains(value)) {
+                    refuse!("an 8-bit image holds 0 to 255; choose a smaller value for white");
+                }
+                Ok(AnyImage::U8(rounded.map(|value| value as u8)))
+            }
+        }
+    }
+}
+
+impl fmt::Display for ValueRule {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        match self {
+            ValueRule::Threshold { limit: Threshold::AtLeast(limit), .. } => write!(f, "at least {limit}"),
+            ValueRule::Threshold { limit: Threshold::Above(limit), .. } => write!(f, "above {limit}"),
+            ValueRule::Round(rounding) => f.write_str(&format!("{rounding:?}").to_lowercase()),
+        }
+    }
+}

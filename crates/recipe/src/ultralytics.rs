@@ -1,0 +1,328 @@
+//! Ultralytics' command line as one of ours: [`translate`] turns its words into flags and keys of recipes. What has no
+//! counterpart is refused or noted, never dropped.
+
+mod settings;
+mod values;
+
+use crate::error::{Result, refusal, refuse};
+use octant_archive::Archive;
+use octant_train::options::nearest;
+use octant_zoo::identity::Card;
+use settings::{Rule, SETTINGS, Setting};
+use std::path::{Path, PathBuf};
+use values::switch;
+
+/// An Octant command with the meaning of one of theirs.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Translation {
+    /// The command, without `octant` before it.
+    pub command: Vec<String>,
+    /// Notes about arguments without an effect.
+    pub notes: Vec<String>,
+}
+
+/// Every setting with the modes that it is for, and what it is here.
+pub fn help() -> String {
+    let line = |setting: &Setting| {
+        let modes: Vec<&str> = setting.modes.iter().map(|mode| mode.name()).collect();
+        let given = format!("{}={}", setting.key, setting.example);
+        format!("  {given:<24} {:<20} {}\n", modes.join(", "), setting.rule.in_words().replace('`', ""))
+    };
+    let lines: String = SETTINGS.iter().map(line).collect();
+    format!("octant yolo [detect] train|val|predict KEY=VALUE …\n\n{lines}")
+}
+
+/// What is to be done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Mode {
+    Train,
+    Val,
+    Predict,
+}
+
+impl Mode {
+    const ALL: [Mode; 3] = [Mode::Train, Mode::Val, Mode::Predict];
+
+    fn name(self) -> &'static str {
+        match self {
+            Mode::Train => "train",
+            Mode::Val => "val",
+            Mode::Predict => "predict",
+        }
+    }
+}
+
+/// Their words for modes and tasks that are refused by name.
+const OTHER_MODES: [&str; 3] = ["export", "track", "benchmark"];
+const TASKS: [&str; 5] = ["detect", "segment", "classify", "pose", "obb"];
+
+/// The Octant command that means what these words mean there: a task, a mode, and `KEY=VALUE`.
+pub fn translate(words: &[String]) -> Result<Translation> {
+    let mut given = Given::default();
+    for word in words {
+        match word.split_once('=') {
+            Some((key, value)) => given.push(key.trim(), value.trim())?,
+            None => given.word(word)?,
+        }
+    }
+    let mode = match given.take("mode") {
+        Some(name) => Mode::ALL
+            .into_iter()
+            .find(|mode| mode.name() == name)
+            .ok_or_else(|| refusal!("mode={name} has no counterpart; there are train, val and predict"))?,
+        None => refuse!("say what to do: train, val or predict"),
+    };
+    if let Some(task) = given.take("task").filter(|task| task != "detect") {
+        refuse!("only task=detect is understood here, not {task}; `octant recipes` lists recipes for other tasks");
+    }
+    let mut result = Translation::default();
+    match mode {
+        Mode::Train => result.train(&mut given)?,
+        Mode::Val => result.validate(&mut given)?,
+        Mode::Predict => result.predict(&mut given)?,
+    }
+    given.keys.iter().try_for_each(|(key, value)| result.key(mode, key, value))?;
+    Ok(result)
+}
+
+/// The settings that were given; of the same one the last counts.
+#[derive(Default)]
+struct Given {
+    keys: Vec<(String, String)>,
+}
+
+impl Given {
+    fn push(&mut self, key: &str, value: &str) -> Result<()> {
+        if key == "cfg" || key == "hyp" {
+            return self.file(Path::new(value));
+        }
+        if !SETTINGS.iter().any(|setting| setting.key == key) {
+            match nearest(key, SETTINGS.iter().map(|setting| setting.key)) {
+                Some(near) => refuse!("there is no setting {key}; did you mean {near}={value}?"),
+                None => refuse!("there is no setting {key}; `octant yolo help` lists all"),
+            }
+        }
+        self.keys.retain(|(known, _)| known != key);
+        self.keys.push((key.to_string(), value.trim_matches(['"', '\'']).to_string()));
+        Ok(())
+    }
+
+    /// A task or a mode without its key.
+    fn word(&mut self, word: &str) -> Result<()> {
+        let modes = Mode::ALL.map(Mode::name);
+        if modes.contains(&word) || OTHER_MODES.contains(&word) {
+            return self.push("mode", word);
+        }
+        if TASKS.contains(&word) {
+            return self.push("task", word);
+        }
+        match nearest(word, modes.into_iter().chain(TASKS)) {
+            Some(near) => refuse!("{word} is neither a task nor a mode; did you mean {near}?"),
+            None => refuse!("{word} is neither a task nor a mode; write settings as KEY=VALUE"),
+        }
+    }
+
+    /// The settings of a YAML file. What was given before or will be given beside it wins.
+    fn file(&mut self, path: &Path) -> Result<()> {
+        let text =
+            std::fs::read_to_string(path).map_err(|error| refusal!("cannot read {}: {error}", path.display()))?;
+        let read = octant_data::detection::yaml_settings(&text);
+        let settings = read.map_err(|problem| refusal!("{}: {problem}", path.display()))?;
+        let before = std::mem::take(&mut self.keys);
+        for (key, value) in settings.iter().filter(|(_, value)| value != "None") {
+            self.push(key, value).map_err(|error| refusal!("in {}: {error}", path.display()))?;
+        }
+        before.iter().try_for_each(|(key, value)| self.push(key, value))
+    }
+
+    fn take(&mut self, wanted: &str) -> Option<String> {
+        let at = self.keys.iter().position(|(key, _)| key == wanted)?;
+        Some(self.keys.remove(at).1)
+    }
+
+    /// Their project and name make up a directory; one that exists stays as it is unless `exist_ok` says otherwise.
+    fn directory(&mut self, folder: &str, usual: &str) -> Result<Option<(String, bool)>> {
+        let (project, name, exists) = (self.take("project"), self.take("name"), self.take("exist_ok"));
+        let overwrites = exists.map(|value| switch("exist_ok", &value)).transpose()?.unwrap_or(false);
+        if project.is_none() && name.is_none() {
+            return Ok(None);
+        }
+        let path = format!("{}/{}", project.unwrap_or(folder.into()), name.unwrap_or(usual.into()));
+        let numbered = (2..).map(|number| format!("{path}{number}"));
+        let mut names = std::iter::once(path.clone()).chain(numbered);
+        let free = names.find(|name| overwrites || !Path::new(name).exists());
+        Ok(Some((free.unwrap_or(path), overwrites)))
+    }
+}
+
+/// What `model=` is.
+enum Network {
+    /// The directory of a run, and the name of its network.
+    Run(PathBuf, String),
+    /// A file of weights, and the name of the network that they are for.
+    File(PathBuf, String),
+    /// A network without weights.
+    Named(String),
+}
+
+impl Network {
+    fn of(model: &str) -> Result<Network> {
+        let path = Path::new(model);
+        if path.is_dir() {
+            let name = crate::config(path)?.get("model").and_then(|name| name.as_str()).map(str::to_string);
+            return Ok(Network::Run(path.into(), name.ok_or_else(|| refusal!("{model} does not name its network"))?));
+        }
+        let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        let known = octant_zoo::find(&stem);
+        let is_yaml = path.extension().is_some_and(|ending| ending == "yaml" || ending == "yml");
+        match (is_yaml, path.is_file()) {
+            (true, true) if known.is_err() => refuse!(
+                "{model} describes a network of its own, which is not read; model=yolo11n.yaml and its like name those that \
+                 are here (`octant models` lists them)"
+            ),
+            (true, _) => Ok(Network::Named(known?.name.into())),
+            (false, true) => {
+                let own = || Archive::open(path).ok().and_then(|archive| Card::of(&archive).model);
+                let name = known.map(|entry| entry.name.to_string()).ok().or_else(own).ok_or_else(|| {
+                    refusal!(
+                        "{model} does not say which network it holds; use `octant train detect --model NAME --weights {model}`"
+                    )
+                })?;
+                Ok(Network::File(path.into(), name))
+            }
+            (false, false) => {
+                let entry = known?;
+                refuse!(
+                    "there is no file {model} here; download it yourself (the license of these weights is {}), or write \
+                     model={stem}.yaml to start from random weights",
+                    entry.license
+                )
+            }
+        }
+    }
+}
+
+impl Translation {
+    fn add(&mut self, words: &[&str]) {
+        self.command.extend(words.iter().map(|word| word.to_string()));
+    }
+
+    fn set(&mut self, key_path: &str, value: &str) {
+        self.add(&["--set", &format!("{key_path}={value}")]);
+    }
+
+    fn train(&mut self, given: &mut Given) -> Result<()> {
+        let (model, resume) =
+            (given.take("model"), given.take("resume").filter(|value| value.to_lowercase() != "false"));
+        let pretrained = given.take("pretrained");
+        if let Some(resume) = resume {
+            let run = if resume.eq_ignore_ascii_case("true") { model.unwrap_or_default() } else { resume };
+            if !Path::new(&run).join("config.toml").is_file() {
+                refuse!(
+                    "resume needs the directory of a run of octant's, as in model=runs/detect-1 resume=True, not \"{run}\""
+                );
+            }
+            self.add(&["train", &run]);
+            return Ok(());
+        }
+        self.add(&["train", "detect"]);
+        let (name, own) = match model.as_deref().map(Network::of).transpose()? {
+            Some(Network::Run(run, name)) => (Some(name), Some(run.join("checkpoints/best/model.safetensors"))),
+            Some(Network::File(file, name)) => (Some(name), Some(file)),
+            Some(Network::Named(name)) => (Some(name), None),
+            None => (None, None),
+        };
+        if let Some(name) = name {
+            self.add(&["--model", &name]);
+        }
+        let weights = match pretrained.as_deref().map(|value| (value, value.to_lowercase())) {
+            None => own,
+            Some((_, value)) if value == "true" => own,
+            Some((_, value)) if value == "false" => None,
+            Some((file, _)) => Some(file.into()),
+        };
+        if let Some(weights) = weights {
+            self.add(&["--weights", &weights.to_string_lossy()]);
+        }
+        if let Some((directory, overwrites)) = given.directory("runs", "train")? {
+            self.add(&["--out", &directory]);
+            if overwrites {
+                self.add(&["--fresh"]);
+            }
+        }
+        Ok(())
+    }
+
+    fn validate(&mut self, given: &mut Given) -> Result<()> {
+        let model =
+            given.take("model").ok_or_else(|| refusal!("val needs model=RUN, a run directory, or model=FILE.pt"))?;
+        match Network::of(&model)? {
+            Network::Run(..) => self.add(&["eval", &model]),
+            Network::File(_, name) => {
+                self.add(&["eval", &model, "--recipe", "detect", "--set", &format!("model={name}")]);
+            }
+            Network::Named(_) => refuse!("model={model} has no weights to evaluate; give a run directory or a file"),
+        }
+        Ok(())
+    }
+
+    fn predict(&mut self, given: &mut Given) -> Result<()> {
+        let model = given
+            .take("model")
+            .ok_or_else(|| refusal!("predict needs model=RUN, a run directory, or model=FILE.pt"))?;
+        let source = given.take("source").ok_or_else(|| refusal!("predict needs source=IMAGES"))?;
+        match Network::of(&model)? {
+            Network::Run(..) => {
+                let half = given.take("half").map(|value| switch("half", &value)).transpose()?;
+                if half == Some(true) {
+                    refuse!("half=True: a run predicts in the precision that it was trained with; train with amp=True");
+                }
+                self.add(&["predict", &model, &source]);
+            }
+            Network::File(_, name) => self.add(&["predict", &source, "--model", &name, "--weights", &model]),
+            Network::Named(_) => {
+                refuse!("model={model} has no weights to predict with; give a run directory or a file")
+            }
+        }
+        if let Some((directory, _)) = given.directory("predictions", "predict")? {
+            self.add(&["--output", &directory]);
+        }
+        Ok(())
+    }
+
+    /// What becomes of one setting.
+    fn key(&mut self, mode: Mode, key: &str, value: &str) -> Result<()> {
+        let Some(setting) = SETTINGS.iter().find(|setting| setting.key == key && setting.modes.contains(&mode)) else {
+            let modes = SETTINGS.iter().filter(|setting| setting.key == key).flat_map(|setting| setting.modes);
+            let modes: Vec<&str> = modes.map(|mode| mode.name()).collect();
+            self.notes.push(format!(
+                "{key}={value} has no effect on {}: it is for {}",
+                mode.name(),
+                modes.join(" and ")
+            ));
+            return Ok(());
+        };
+        match setting.rule {
+            Rule::Flag(flag) => self.add(&[flag, value]),
+            Rule::Key(path) => self.set(path, &value.to_lowercase()),
+            Rule::By(translated, _) => translated(self, value)?,
+            Rule::Only(only, _) if same(only, value) => {}
+            Rule::Only(only, why) => refuse!("{key}={value} cannot be done, only {key}={only}: {why}"),
+            Rule::Noted(usual, _) if same(usual, value) => {}
+            Rule::Noted(_, why) => self.notes.push(format!("{key}={value} has no effect: {why}")),
+            Rule::Together(_) => {
+                self.notes.push(format!("{key}={value} has no effect beside the other settings of this command"));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether two values of a setting are the same, as numbers or as words.
+fn same(one: &str, other: &str) -> bool {
+    let numbers = one.parse::<f64>().ok().zip(other.parse::<f64>().ok());
+    numbers.map_or_else(|| one.eq_ignore_ascii_case(other), |(one, other)| one == other)
+}
+
+#[cfg(test)]
+mod tests;

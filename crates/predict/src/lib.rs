@@ -22,6 +22,7 @@
 //! [`Predictor`], then `decode.rs`.
 
 mod cancel;
+mod check;
 mod decode;
 mod downloads;
 pub mod draw;
@@ -42,6 +43,7 @@ pub mod weights;
 mod writer;
 
 pub use cancel::Cancel;
+pub use check::BatchCheck;
 pub use downloads::{Downloads, PRETRAINED, Progress};
 pub use error::{PredictError, Result};
 pub use evaluate::{EvalOptions, Evaluation};

@@ -109,6 +109,19 @@ impl Matching {
     }
 }
 
+impl Matching {
+    /// An unknown tensor, with the missing one of the same dimensions that is at most two edits away.
+    fn suggested(&self, (name, shape): &(String, Shape)) -> String {
+        let missing = self.missing.iter().chain(&self.missing_head);
+        let alike = missing.filter(|(_, wanted)| wanted.dims() == shape.dims());
+        let ranked = alike.map(|(wanted, _)| (strsim::osa_distance(name, wanted), wanted));
+        match ranked.min().filter(|(distance, _)| *distance <= 2) {
+            Some((_, wanted)) => format!("{name} {shape} (did you mean {wanted}?)"),
+            None => format!("{name} {shape}"),
+        }
+    }
+}
+
 fn is_beside(name: &str) -> bool {
     BESIDE.contains(&name.rsplit('.').next().unwrap_or(name))
 }
@@ -134,7 +147,7 @@ impl fmt::Display for Matching {
             write!(f, "\n  {} tensors of adapters are new, such as {first}", self.new_adapters.len())?;
         }
         section(f, "missing in the file", named(&self.missing))?;
-        section(f, "unknown to the model", named(&self.unexpected))?;
+        section(f, "unknown to the model", self.unexpected.iter().map(|unknown| self.suggested(unknown)).collect())?;
         section(f, "another shape", shapes(&self.other_shape))?;
         section(f, "head that the file lacks", named(&self.missing_head))?;
         section(f, "head of another size", shapes(&self.other_head))

@@ -43,7 +43,7 @@ fn everything_else_is_listed() {
     for part in [
         "0 matched, 1 missing, 2 unexpected, 2 of another shape",
         "\n  head that the file lacks: fc.bias f32[10]",
-        "\n  unknown to the model: fcx.bias f16[10], old f16[2]",
+        "\n  unknown to the model: fcx.bias f16[10] (did you mean fc.bias?), old f16[2]",
         "\n  another shape: conv.weight (the model has f32[4,3,3,3], the file f16[4,3,1,1])",
         "\n  head of another size: fc.weight (the model has f32[10,4], the file f16[1000,4])",
     ] {

@@ -59,9 +59,7 @@ fn trained(task: Learn, known: &Values, epochs: u64) -> Result<(Values, f64), Bo
 /// The accuracies of the teacher and of the student.
 pub fn run() -> Result<[f64; 2], Box<dyn std::error::Error>> {
     let (weights, teachers) = trained(Learn { width: 16, has_teacher: false }, &Values::new(), 6)?;
-    let taught = weights.into_iter().filter(|(name, _)| !name.contains('#'));
-    let known: Values = taught.map(|(name, value)| (format!("teacher.{name}"), value)).collect();
-    let (_, students) = trained(Learn { width: 4, has_teacher: true }, &known, 6)?;
+    let (_, students) = trained(Learn { width: 4, has_teacher: true }, &weights.under("teacher"), 6)?;
     println!("teacher {teachers:.3}, student {students:.3}");
     Ok([teachers, students])
 }

@@ -12,6 +12,8 @@ mod fine_tune;
 mod gan;
 #[path = "../examples/own_step.rs"]
 mod own_step;
+#[path = "../examples/save_and_load.rs"]
+mod save_and_load;
 #[path = "../examples/whole_run.rs"]
 mod whole_run;
 
@@ -21,6 +23,15 @@ use octant::imaging::Image;
 fn a_model_and_a_step_of_ones_own_learn() {
     let losses = own_step::run().unwrap();
     assert!(losses[2] < 1.5, "{losses:?}");
+}
+
+#[test]
+fn weights_of_ones_own_model_are_saved_and_read_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let [trained, from_file, trained_on] = save_and_load::run(folder.path()).unwrap();
+    assert_eq!(trained, from_file);
+    // Chance is 2.30.
+    assert!(trained < 2.3 && trained_on < trained, "{trained} {trained_on}");
 }
 
 #[test]
@@ -97,10 +108,11 @@ fn the_code_of_the_guide_is_that_of_the_examples() {
         include_str!("../examples/gan.rs"),
         include_str!("../examples/distill.rs"),
         include_str!("../examples/contrastive.rs"),
+        include_str!("../examples/save_and_load.rs"),
     ];
     let blocks: Vec<&str> =
         guide.split("```").skip(1).step_by(2).filter_map(|block| block.strip_prefix("rust\n")).collect();
-    assert!(blocks.len() >= 3);
+    assert!(blocks.len() >= 4);
     let lines = |text: &str| text.lines().map(|line| line.trim().to_string()).collect::<Vec<_>>().join("\n");
     for block in blocks {
         let wanted = lines(block.trim());

@@ -150,7 +150,7 @@ impl NetworkFile {
             recipe,
             outputs,
             names,
-            values: named(specs, loaded.values),
+            values: Values::of(&specs, loaded.values),
             warm_up,
             trained_on,
             source,
@@ -240,7 +240,7 @@ impl Network {
         let published = || entry.map(|entry| published_names(entry, outputs)).unwrap_or_default();
         let names = if card.names.is_empty() { published() } else { card.names };
         let (trained_on, warm_up) = (card.image, card.warm_up);
-        Network { recipe, outputs, names, values: named(specs, values), warm_up, trained_on, source, remarks }
+        Network { recipe, outputs, names, values: Values::of(&specs, values), warm_up, trained_on, source, remarks }
     }
 
     /// Its line of the zoo.
@@ -295,10 +295,6 @@ fn of_card(card: &Card, entry: &ModelEntry) -> Result<Recipe> {
     }
     let side = Some(card.image.map_or(entry.preprocessing.input[0], |[height, _]| height));
     Ok(Recipe { image_size: side, base_size: side, ..octant_recipe::of_model(entry)? })
-}
-
-fn named(specs: Vec<VariableSpec>, values: Vec<octant_tensor::HostTensor>) -> Values {
-    specs.into_iter().map(|spec| spec.path).zip(values).collect()
 }
 
 /// A transform in words, such as `resize-short side=256, center-crop size=[224,224]`.

@@ -113,14 +113,14 @@ pub fn weights(path: &Path, recipe: &Recipe, data: &Data) -> Result<(Values, Str
     loaded.matching.require(fit).map_err(|error| refusal!("{error}\n{hint}"))?;
     let mut text = loaded.matching.to_string();
     text.extend(loaded.license.iter().map(|license| format!("\n  the file states its license: {license}")));
-    let mut values: Values = specs.iter().map(|spec| spec.path.clone()).zip(loaded.values).collect();
+    let mut values = Values::of(&specs, loaded.values);
     let names = Card::of(&archive).names;
     let others = !names.is_empty() && !data.classes.is_empty() && names != data.classes;
     if others && loaded.matching.other_head.is_empty() {
         text += &format!("\n  head for other classes ({}) starts afresh", listed(&names));
         let head = model.head_paths();
         let of_head = specs.iter().filter(|spec| Trainable::Head.includes(spec, &head));
-        of_head.for_each(|spec| drop(values.insert(spec.path.clone(), spec.initial(seed))));
+        of_head.for_each(|spec| values.reset(spec, seed));
     }
     Ok((values, text))
 }

@@ -121,7 +121,7 @@ impl Gallery {
         let (specs, _) = octant_zoo::describe(&*model, entry.preprocessing.input)?;
         let loaded = octant_zoo::weights::load(archive, &*model, &specs, self.recipe.run.seed);
         loaded.matching.require(Fit::Exact)?;
-        Ok(specs.into_iter().map(|spec| spec.path).zip(loaded.values).collect())
+        Ok(Values::of(&specs, loaded.values))
     }
 
     /// The gallery of a run that is over: `plots/predictions.png`, and the same image in the event file. Where the network

@@ -4,8 +4,8 @@
 //! `state.safetensors` (everything else that lives on the device), `progress.toml`, `config.toml`, and `checksums.txt`
 //! over all of them. It is written under a temporary name, read back, and renamed; the one before it stays as `.bak`.
 
-use crate::state::Values;
 use crate::step::{Role, TracedStep};
+use crate::values::Values;
 use crate::{RunProgress, TrainError, import};
 use octant_archive::{Archive, save_safetensors};
 use octant_events::crc32c;
@@ -93,11 +93,11 @@ impl Checkpoint {
 
     /// The state by name, in the layout of the device, for a step that has these variables.
     pub fn values(&self, variables: &[VariableSpec], averaged: bool) -> Result<Values, TrainError> {
-        let mut values: Values = self.state.tensors.iter().cloned().collect();
+        let mut values = Values::of_state(self.state.tensors.iter().cloned());
         // Companions are in the state, under their own names.
         for spec in variables.iter().filter(|spec| !spec.companion) {
             let name = if averaged { format!("{}#average", spec.path) } else { spec.path.clone() };
-            values.insert(name, import(spec, &self.model)?);
+            values.set(name, import(spec, &self.model)?);
         }
         Ok(values)
     }

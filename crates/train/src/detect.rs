@@ -39,7 +39,7 @@ pub struct Detect {
     slot_counts: Vec<usize>,
 }
 
-/// Box, class and distance losses, the loss itself, and how many batches there were.
+/// Box, class and distance losses, the loss per image, and how many batches there were.
 const SUMS: usize = 5;
 
 /// Samples, orders and mixtures use other streams of random numbers.
@@ -111,7 +111,7 @@ impl Detect {
         Cells::new(images.trace(), [images.dim(1), images.dim(2)], &head.strides)
     }
 
-    /// The loss and its three parts. `epoch` is a scalar.
+    /// What is minimized and its three parts. `epoch` is a scalar.
     fn loss(&self, head: &DetectorHead, cells: &Cells, raw: &[Tensor], truth: &Truth, epoch: &Tensor) -> [Tensor; 4] {
         let BoxCode::Distances { bins } = head.code else {
             let parts = transport(cells, &raw[0], truth);
@@ -210,11 +210,18 @@ impl Task for Detect {
         let raw = self.model.outputs(&cx.root(), &images, false);
         let (head, truth) = (self.head(), Truth::new(&corners, classes, mask));
         let cells = self.cells(&images, &head);
-        let [total, boxes, of_classes, distances] = self.loss(&head, &cells, &raw, &truth, &epoch.mean_all());
-        let one = total.full_like(1.0);
-        let sums = vector(&[boxes, of_classes, distances, total.clone(), one]);
+        let [minimized, boxes, of_classes, distances] = self.loss(&head, &cells, &raw, &truth, &epoch.mean_all());
+        let loss = match self.sums_over_images() {
+            // Ultralytics minimizes the sum over images; reported per image, the loss does not follow the batch size.
+            true => {
+                let images = truth.counts.sum_all();
+                &minimized / images.max(&images.scalar_like(1.0))
+            }
+            false => minimized.clone(),
+        };
+        let sums = vector(&[boxes, of_classes, distances, loss.clone(), loss.full_like(1.0)]);
         let predictions = matches!(cx.mode(), Mode::Evaluate).then(|| self.answers(&head, &cells, &raw));
-        Outcome { predictions, ..Outcome::new(total, sums) }
+        Outcome { loss, predictions, ..Outcome::new(minimized, sums) }
     }
 
     fn metrics(&self, sums: &[f64], _: bool) -> Vec<Metric> {

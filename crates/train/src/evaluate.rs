@@ -1,8 +1,9 @@
 //! Using a network without training it.
 
 use crate::in_flight::{Ahead, InFlight, Observation};
-use crate::state::Values;
+use crate::options::nearest;
 use crate::step::{self, StepPlan, TracedStep};
+use crate::values::Values;
 use crate::{Findings, Metric, Observer, Task, TrainError, spread};
 use octant_data::{Batch, DataError};
 use octant_graph::{DType, HostTensor, Shape};
@@ -110,7 +111,11 @@ impl Predictor {
 
 fn upload(backend: &dyn Backend, mesh: &Mesh, traced: &TracedStep, values: &Values) -> Result<Vec<Buffer>, TrainError> {
     let variable = |path: &String| {
-        let missing = || TrainError::Data(format!("the weights have no {path}; they belong to another model"));
+        let missing = || {
+            let near = nearest(path, values.keys().map(String::as_str));
+            let hint = near.map_or("they belong to another model".into(), |name| format!("the nearest name is {name}"));
+            TrainError::Data(format!("the weights have no {path}; {hint}"))
+        };
         Ok(backend.upload(values.get(path).ok_or_else(missing)?, mesh, &Sharding::Replicated)?)
     };
     traced.variables.iter().map(|spec| variable(&spec.path)).collect()

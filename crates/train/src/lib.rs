@@ -33,6 +33,7 @@ mod state;
 pub mod step;
 mod task;
 mod translate;
+mod values;
 
 pub use classify::Classify;
 pub use detect::Detect;
@@ -46,7 +47,8 @@ pub use progress::{Best, RunProgress};
 pub use regress::{Regress, ValueLoss};
 pub use segment::{MaskLoss, Segment};
 pub use session::{Session, SessionPrograms, Usage};
-pub use state::{State, Values, import};
+pub use state::{State, import};
 pub use step::{Group, MixOptions, PhaseOptions, Role, StateEntry, Trainable, WarmupOptions};
 pub use task::{Findings, Metric, Objective, Observer, Outcome, Task};
 pub use translate::{Adversary, CycleGan, GanUpdates, ImageFormat, ImageLoss, ImagePool, Pix2Pix, Restore};
+pub use values::Values;

@@ -20,8 +20,8 @@ use crate::checkpoint::{Checkpoint, CheckpointWriter, Contents, averages};
 use crate::in_flight::Ahead;
 use crate::progress::PlateauState;
 use crate::session::UploadedBatch;
-use crate::state::Values;
 use crate::step::{self, Role, StepPlan};
+use crate::values::Values;
 use crate::{Evaluator, Findings, Phase, Rate, RunProgress, Session, SessionPrograms, TrainError};
 use octant_data::{Batches, LastBatch, Loader, LoaderConfig, Mix, Position};
 use octant_events::RunDirectory;
@@ -186,7 +186,7 @@ impl<'p> Runner<'p, '_> {
         let known = restored.as_ref().unwrap_or(known);
         let mut session = match compiled {
             Some(programs) => Session::with_programs(&plan.backend, &step, programs, plan.run.seed, known)?,
-            None => Session::with_state(&plan.backend, &step, &plan.compile, plan.run.seed, known)?,
+            None => Session::with_carried(&plan.backend, &step, &plan.compile, plan.run.seed, known)?,
         };
         if plan.run.histograms.is_some() {
             session.watch_gradients(&step, &plan.compile)?;
@@ -253,8 +253,7 @@ impl<'p> Runner<'p, '_> {
             Role::Slot => next.options.keep_optimizer,
             Role::Gradient | Role::Sums => false,
         };
-        let dropped = session.entries().iter().filter(|entry| !keeps(entry.role));
-        dropped.for_each(|entry| drop(values.remove(&entry.name)));
+        values.retain(|name| session.entries().iter().any(|entry| entry.name == name && keeps(entry.role)));
         Ok(values)
     }
 
@@ -356,6 +355,6 @@ fn restored(checkpoint: &Checkpoint, step: &StepPlan, watcher: &mut dyn Watcher)
     if averaged && !averages(&traced) {
         watcher.message("the checkpoint has averaged weights, this run does not: it resumes without them");
     }
-    values.retain(|name, _| traced.entries.iter().any(|entry| entry.name == *name));
+    values.retain(|name| traced.entries.iter().any(|entry| entry.name == name));
     Ok(values)
 }

@@ -9,9 +9,9 @@ use crate::accumulation::Accumulation;
 use crate::checkpoint::{Snapshot, averages};
 use crate::in_flight::{InFlight, Observation};
 use crate::memory::Needs;
-use crate::state::{State, Values, full};
+use crate::state::{State, full};
 use crate::step::{self, BAD_STEP_SUMS, Role, StateEntry, StepPlan, TracedStep};
-use crate::{Metric, Task, TrainError, spread};
+use crate::{Metric, Task, TrainError, Values, spread};
 use octant_data::Batch;
 use octant_graph::{DType, HostTensor, Shape};
 use octant_nn::VariableSpec;
@@ -62,7 +62,7 @@ impl Session {
         Session::with_state(backend, plan, options, seed, &Values::new())
     }
 
-    /// The same, with everything that `known` names starting from there.
+    /// The same, with everything that `known` names starting from there; a name that the step does not have is refused.
     pub fn with_state(
         backend: &Arc<dyn Backend>,
         plan: &StepPlan,
@@ -71,6 +71,29 @@ impl Session {
         known: &Values,
     ) -> Result<Session, TrainError> {
         let traced = step::training(plan)?;
+        known.check_names(&traced.entries)?;
+        Session::of_traced(backend, plan, options, seed, known, traced)
+    }
+
+    /// The same for a phase of a run, which takes over what it has of the one before.
+    pub(crate) fn with_carried(
+        backend: &Arc<dyn Backend>,
+        plan: &StepPlan,
+        options: &CompileOptions,
+        seed: u64,
+        carried: &Values,
+    ) -> Result<Session, TrainError> {
+        Session::of_traced(backend, plan, options, seed, carried, step::training(plan)?)
+    }
+
+    fn of_traced(
+        backend: &Arc<dyn Backend>,
+        plan: &StepPlan,
+        options: &CompileOptions,
+        seed: u64,
+        known: &Values,
+        traced: TracedStep,
+    ) -> Result<Session, TrainError> {
         let needs = Needs::of(plan, &traced);
         // A large state takes as long to initialize and to copy as a stored program takes to load.
         let (train, state) = std::thread::scope(|scope| {
@@ -84,8 +107,8 @@ impl Session {
         Session::bind(backend, plan, programs, seed, state)
     }
 
-    /// The same with programs that were compiled before, for the same plan.
-    pub fn with_programs(
+    /// [`with_carried`](Session::with_carried) with programs that were compiled before, for the same plan.
+    pub(crate) fn with_programs(
         backend: &Arc<dyn Backend>,
         plan: &StepPlan,
         programs: SessionPrograms,
@@ -312,7 +335,7 @@ impl Session {
     /// of the device.
     pub fn evaluated(&self) -> Result<Values, TrainError> {
         let (specs, values) = self.model()?;
-        Ok(specs.into_iter().map(|spec| spec.path).zip(values).collect())
+        Ok(Values::of(&specs, values))
     }
 
     /// Starts to copy a batch to the device.

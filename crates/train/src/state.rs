@@ -1,12 +1,11 @@
 //! The state: everything that lives between steps, on the device.
 
-use crate::TrainError;
 use crate::step::{Role, TracedStep};
+use crate::{TrainError, Values};
 use octant_archive::Archive;
 use octant_graph::{HostTensor, Shape};
 use octant_nn::VariableSpec;
 use octant_runtime::{Backend, Buffer};
-use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// The state of one run, in the order of the step's inputs.
@@ -14,9 +13,6 @@ pub struct State {
     /// One buffer per entry of the step.
     pub buffers: Vec<Buffer>,
 }
-
-/// Host copies of a state, by name.
-pub type Values = HashMap<String, HostTensor>;
 
 impl State {
     /// The state before the first step. Entries that `known` has start from there, variables otherwise from `initial`,
@@ -38,6 +34,23 @@ impl State {
             Ok(backend.upload(&value, &program.mesh, sharding)?)
         });
         Ok(State { buffers: buffers.collect::<Result<_, TrainError>>()? })
+    }
+
+    /// Replaces variables, and their averages with them; everything else stays as it is.
+    pub fn set(
+        &mut self,
+        backend: &dyn Backend,
+        TracedStep { program, entries, variables, .. }: &TracedStep,
+        values: &Values,
+    ) -> Result<(), TrainError> {
+        for ((entry, sharding), buffer) in entries.iter().zip(&program.inputs).zip(&mut self.buffers) {
+            if let Role::Variable(index) | Role::Average(index) = entry.role
+                && let Some(value) = values.get(&variables[index].path)
+            {
+                *buffer = backend.upload(value, &program.mesh, sharding)?;
+            }
+        }
+        Ok(())
     }
 }
 

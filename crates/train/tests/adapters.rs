@@ -13,7 +13,7 @@ use octant_tensor::HostTensor;
 use octant_train::checkpoint::Checkpoint;
 use octant_train::run::run;
 use octant_train::step::StepPlan;
-use octant_train::{Classify, Predictor};
+use octant_train::{Classify, Predictor, Values};
 use octant_zoo::{Model, adapted};
 use std::sync::Arc;
 
@@ -36,7 +36,7 @@ fn probabilities(backend: &Arc<dyn Backend>, model: Box<dyn Model>, weights: &Ar
     let specs = specs(&*model);
     let loaded = octant_zoo::weights::load(weights, &*model, &specs, 0);
     assert!(loaded.matching.is_exact(), "{}", loaded.matching);
-    let values = specs.into_iter().map(|spec| spec.path).zip(loaded.values).collect();
+    let values = Values::of(&specs, loaded.values);
     let task = Classify { model, image: [28, 28, 1], normalize: None, smoothing: 0.0, mixed: false };
     let predictor =
         Predictor::new(backend, &StepPlan::new(Arc::new(task), 4), &CompileOptions::default(), &values).unwrap();

@@ -137,7 +137,7 @@ fn by_hand(plan: &RunPlan, steps_of: impl Fn(u64) -> u64) -> Vec<(String, octant
         position = loader.sampler().resized(position, plan.step.batch_at(epoch + 1));
         values = session.values().unwrap();
         if epoch == 2 {
-            return session.weights().unwrap();
+            return session.weights().unwrap().tensors;
         }
     }
     unreachable!("there are three epochs")

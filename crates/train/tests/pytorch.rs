@@ -71,7 +71,7 @@ fn classifier(name: &str, image: [usize; 3]) -> Classify {
 
 /// Every variable with the weights of the golden figures.
 fn weights(session: &Session) -> Values {
-    session.variables().iter().map(|spec| (spec.path.clone(), deterministic::weight(spec))).collect()
+    Values::of(session.variables(), session.variables().iter().map(deterministic::weight).collect())
 }
 
 fn session(backend: &Arc<dyn Backend>, plan: &StepPlan, known: Option<&Values>) -> Session {
@@ -104,7 +104,7 @@ fn compare(case: &str, losses: &[f64], rates: &[f64], session: &Session, slack: 
     for (number, (found, expected)) in rates.iter().zip(figures(&format!("rate {case}"))).enumerate() {
         assert!((found - expected).abs() <= 1e-8 + 1e-7 * expected, "{case}: rate {number} is {found}, not {expected}");
     }
-    let learned: HashMap<String, HostTensor> = session.weights().unwrap().into_iter().collect();
+    let learned: HashMap<String, HostTensor> = session.weights().unwrap().tensors.into_iter().collect();
     let lines = FIGURES.lines().filter_map(|line| line.strip_prefix(&format!("weight {case} ")));
     let mut compared = 0;
     for line in lines {
@@ -205,7 +205,8 @@ fn two_phases_with_a_frozen_body() {
         rates.push(cycle(0.1, 10, 0).rate(number));
         losses.push(step(&mut first, &labeled(number as usize, 3, 32), rates[number as usize]));
     }
-    let known: Values = first.values().unwrap().into_iter().filter(|(name, _)| !name.contains('#')).collect();
+    let mut known = first.values().unwrap();
+    known.retain(|name| !name.contains('#'));
     let everything = StepPlan::new(task.clone(), 8).with_optimizer(optimizer);
     let mut second = session(&backend, &everything, Some(&known));
     for number in 10..STEPS {
@@ -223,7 +224,8 @@ fn mshnet(backend: &Arc<dyn Backend>, [warm, full]: [Arc<Segment>; 2], rate: f64
     let optimizer = Optimizer::named("adagrad").unwrap();
     let mut first = session(backend, &StepPlan::new(warm, 2).with_optimizer(optimizer), None);
     let mut losses: Vec<f64> = (0..10).map(|number| step(&mut first, &batch(number), rate)).collect();
-    let known: Values = first.values().unwrap().into_iter().filter(|(name, _)| name != "#sums").collect();
+    let mut known = first.values().unwrap();
+    known.retain(|name| name != "#sums");
     let mut second = session(backend, &StepPlan::new(full, 2).with_optimizer(optimizer), Some(&known));
     losses.extend((10..STEPS).map(|number| step(&mut second, &batch(number), rate)));
     (losses, second)

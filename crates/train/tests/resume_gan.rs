@@ -40,7 +40,8 @@ fn batch(step: u64) -> Batch {
 }
 
 fn sorted(values: Values) -> Vec<(String, HostTensor)> {
-    let mut values: Vec<_> = values.into_iter().filter(|(name, _)| name != "#sums").collect();
+    let mut values: Vec<_> =
+        values.iter().filter(|(name, _)| *name != "#sums").map(|(name, value)| (name.clone(), value.clone())).collect();
     values.sort_by(|a, b| a.0.cmp(&b.0));
     values
 }

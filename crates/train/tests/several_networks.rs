@@ -125,7 +125,7 @@ fn a_later_loss_sees_the_network_that_has_moved() {
         assert!((found - expected).abs() < 1e-6, "{found} instead of {expected}");
     }
     // Companions are kept, but are no part of the model.
-    let model: Vec<String> = session.weights().unwrap().into_iter().map(|(name, _)| name).collect();
+    let model: Vec<String> = session.weights().unwrap().tensors.into_iter().map(|(name, _)| name).collect();
     assert_eq!(model, ["generator.factor"]);
     let kept: Vec<String> = session.snapshot().unwrap()().state.into_iter().map(|(name, _)| name).collect();
     assert!(kept.contains(&"critic.factor".to_string()), "{kept:?}");

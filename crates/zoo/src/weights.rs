@@ -4,7 +4,7 @@ use crate::converted::with_current_names;
 use crate::families::swin::relative_positions;
 use crate::identity::metadata;
 use crate::{Model, ModelEntry};
-use octant_archive::{Archive, ArchiveError, Matching, save_safetensors};
+use octant_archive::{Archive, ArchiveError, Fit, Matching, save_safetensors};
 use octant_nn::VariableSpec;
 use octant_tensor::{DType, HostTensor, Shape};
 use std::collections::{HashMap, HashSet};
@@ -46,6 +46,20 @@ pub fn load(archive: &Archive, model: &dyn Model, specs: &[VariableSpec], seed: 
     let value = |spec: &VariableSpec| value(spec).unwrap_or_else(|| spec.initial(seed));
     let license = archive.metadata.iter().find(|(key, _)| key == "license").map(|(_, text)| text.clone());
     Loaded { values: specs.iter().map(value).collect(), matching, license }
+}
+
+/// The variables of a model of one's own, in their layout: an archive that has all of them and nothing else.
+pub fn load_exactly(archive: &Archive, specs: &[VariableSpec]) -> Result<Vec<HostTensor>, ArchiveError> {
+    let wanted: Vec<(String, Shape)> = specs.iter().map(reference_shape).collect();
+    Matching::between(archive, &wanted, &[]).require(Fit::Exact)?;
+    let tensors: HashMap<&str, &HostTensor> =
+        archive.tensors.iter().map(|(name, tensor)| (name.as_str(), tensor)).collect();
+    let value = |spec: &VariableSpec| {
+        let found = tensors.get(spec.path.as_str())?;
+        spec.layout.import(&with_dtype(found, spec.shape.dtype()), spec.shape.dims())
+    };
+    let missing = |spec: &VariableSpec| ArchiveError::Mismatch(format!("{} is missing", spec.path));
+    specs.iter().map(|spec| value(spec).ok_or_else(|| missing(spec))).collect()
 }
 
 /// Some files hold a bias in front of a batch norm where the network has none (`pe.conv.bias` of the published YOLO12):

@@ -80,7 +80,7 @@ impl Runner<'_, '_> {
         let train = self.loader(true, phase, self.plan.step.batch_size)?;
         let batch = train.epoch(epoch).next().ok_or_else(|| TrainError::Data("there are no batches".into()))??;
         let gradients = session.gradients(&batch)?;
-        for (kind, tensors) in [("weights", session.weights()?), ("gradients", gradients)] {
+        for (kind, tensors) in [("weights", session.weights()?.tensors), ("gradients", gradients)] {
             let floats = tensors.into_iter().filter(|(_, tensor)| tensor.dtype().is_float());
             let values =
                 floats.map(|(name, tensor)| (format!("{kind}/{}", name.replace('.', "/")), histogram(&tensor)));

@@ -2,8 +2,8 @@
 
 use crate::options::defaults;
 use crate::session::validated_names;
-use crate::state::Values;
 use crate::step::{self, StepOptions};
+use crate::values::Values;
 use crate::{Phase, TrainError};
 use octant_data::{Corrupt, Dataset, LastBatch, Transform};
 use octant_runtime::{Backend, CompileOptions, Mesh};

@@ -1,6 +1,8 @@
 //! What a session reports: names, values, snapshots, costs and memory.
 
 use super::*;
+use octant_archive::{Archive, save_safetensors};
+use std::path::Path;
 
 impl Session {
     /// What the metrics of a validation are called.
@@ -33,10 +35,36 @@ impl Session {
         &self.programs.traced.entries
     }
 
-    /// Waits, and copies the model's variables to the host with the reference's names and layouts.
-    pub fn weights(&self) -> Result<Vec<(String, HostTensor)>, TrainError> {
+    /// Waits, and copies the model's variables (averages, where there are any) to the host as a file has them: with the
+    /// reference's names and layouts. [`set_weights`](Session::set_weights) and [`Values::import`] read them back.
+    pub fn weights(&self) -> Result<Archive, TrainError> {
         let (specs, values) = self.model()?;
-        Ok(octant_zoo::weights::export(&specs, &values, self.tracked))
+        Ok(octant_zoo::weights::export(&specs, &values, self.tracked).into())
+    }
+
+    /// Waits, and writes the model's weights as a safetensors file, which PyTorch reads as well.
+    pub fn save(&self, path: impl AsRef<Path>) -> Result<(), TrainError> {
+        let weights = self.weights()?;
+        let tensors = weights.tensors.iter().map(|(name, tensor)| (name.as_str(), tensor));
+        Ok(save_safetensors(path.as_ref(), tensors, &[("format".into(), "pt".into())])?)
+    }
+
+    /// Reads the model's weights from a file: one of [`save`](Session::save), or of PyTorch with the same names. As with
+    /// PyTorch's `load_state_dict`, a name that is missing or unknown is an error, and the optimizer's state stays as it is.
+    pub fn load(&mut self, path: impl AsRef<Path>) -> Result<(), TrainError> {
+        self.set_weights(&Archive::open(path.as_ref())?)
+    }
+
+    /// The same with weights in memory. Averages start from them too.
+    pub fn set_weights(&mut self, weights: &Archive) -> Result<(), TrainError> {
+        let specs: Vec<VariableSpec> = self.variables().iter().filter(|spec| !spec.companion).cloned().collect();
+        let values = Values::of_archive(weights, &specs)?;
+        self.state.set(&*self.backend, &self.programs.traced, &values)?;
+        let counted = weights.tensors.iter().find(|(name, _)| name.ends_with("num_batches_tracked"));
+        if let Some(count) = counted.and_then(|(_, count)| count.to_f64s().first().copied()) {
+            self.tracked = count as u64;
+        }
+        Ok(())
     }
 
     /// Waits, and copies everything to the host. What is left to be done with it needs no device: another thread may.
@@ -62,7 +90,8 @@ impl Session {
     /// Waits, and copies the state to the host by name, in the layout of the device.
     pub fn values(&self) -> Result<Values, TrainError> {
         let named = self.programs.traced.entries.iter().zip(&self.state.buffers);
-        named.map(|(entry, buffer)| Ok((entry.name.clone(), buffer.to_host()?))).collect()
+        let values = named.map(|(entry, buffer)| Ok((entry.name.clone(), buffer.to_host()?)));
+        Ok(Values::of_state(values.collect::<Result<Vec<_>, TrainError>>()?))
     }
 
     /// Where the time of the training steps went, if it was measured.

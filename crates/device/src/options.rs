@@ -79,8 +79,9 @@ impl Options {
                 .push(format!("the number of threads has no effect on {backend}: it is for the processor's engine"));
         }
         if !self.repeatable && backend != "cuda" {
-            sentences
-                .push(format!("programs of {backend} are repeatable anyway: only GPUs have faster ones that vary"));
+            sentences.push(format!(
+                "nondeterministic programs have no effect on {backend}: only GPUs have faster ones that vary"
+            ));
         }
         sentences
     }

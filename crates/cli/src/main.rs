@@ -9,12 +9,14 @@ mod output;
 
 mod bench;
 mod board;
+mod check_export;
 mod compiling;
 mod data;
 mod device;
 mod devices;
 mod eval;
 mod events;
+mod export;
 mod features;
 mod fetching;
 mod flags;
@@ -60,6 +62,10 @@ enum Command {
     Predict(predict::Arguments),
     /// Write a network's image features, or measure how well they separate classes
     Features(features::Arguments),
+    /// Write a run or a model as a file that other runtimes execute
+    Export(export::Arguments),
+    /// Run an exported file in another runtime, and compare its outputs with our predictions
+    CheckExport(check_export::Arguments),
     /// Show, filter, merge, rewrite and export event files
     Events(events::Arguments),
     /// Show runs in a browser, live
@@ -125,6 +131,8 @@ fn main() -> ExitCode {
         Command::Eval(arguments) => eval::run(arguments),
         Command::Predict(arguments) => predict::run(arguments),
         Command::Features(arguments) => features::run(arguments),
+        Command::Export(arguments) => export::run(arguments),
+        Command::CheckExport(arguments) => check_export::run(arguments),
         Command::Events(arguments) => events::run(arguments),
         Command::Board(arguments) => board::run(arguments),
         Command::Recipes(arguments) => recipes::run(arguments),

@@ -1,11 +1,13 @@
-//! The `plan` command: a recipe compiled for boards that are not attached.
+//! The `plan` command: a recipe compiled for boards that are not attached, and estimated for GPUs.
 //!
-//! An estimate of our own is printed for every board at once. Compilers then refine it: every board is planned by a process
+//! An estimate of our own is printed for every machine at once. Compilers then refine it: every board is planned by a process
 //! of its own, so that a compiler that aborts costs one row of the table and says why, instead of ending the command. The
 //! processes compile in turns (`turns`), so that every board has its first compiled row before any searches for the
 //! largest batch. One thread prints (`table`).
 
 mod board;
+mod epoch;
+mod machine;
 mod processes;
 pub(crate) mod steps;
 mod table;
@@ -15,8 +17,10 @@ use crate::flags::{Programs, RecipeFlags};
 use crate::{Ending, compiling};
 use anyhow::{Context, Result, bail};
 use board::{OPTIMISM, Outcome, asked};
+use machine::{Machine, Price};
 use octant_pjrt::boards::Board;
-use octant_pjrt::estimate::estimate;
+use octant_pjrt::estimate::{Estimate, estimate, estimate_gpu};
+use octant_pjrt::gpus::Gpu;
 use octant_recipe::Recipe;
 use octant_run::search::{Search, Size};
 use octant_runtime::Cost;
@@ -29,12 +33,13 @@ use steps::Steps;
 use table::PlanTable;
 use toml::Table;
 
-/// Compile a recipe for boards that are not attached: memory, speed and cost
+/// Compile a recipe for boards that are not attached, or estimate it for GPUs: memory, speed and cost
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     /// A recipe, or a model of the zoo
     name: String,
-    /// Boards, separated by commas: v2-8, v3-8, v4-8, v5e-8, v6e-8 and others; cuda for the GPU of this machine
+    /// Machines, separated by commas: TPU boards (v2-8, v3-8, v4-8, v5e-8, v6e-8 and others), GPUs (t4, v100, l4, a100, a100-80,
+    /// h100, h200), all of either (tpus, gpus), or cuda for the GPU of this machine
     #[arg(long, value_delimiter = ',', default_value = "v3-8,v5e-8,v6e-8")]
     on: Vec<String>,
     /// Images per step over all cores; `auto` takes the largest that fits
@@ -43,12 +48,13 @@ pub(crate) struct Arguments {
     /// Height and width of the images
     #[arg(long)]
     size: Option<usize>,
-    /// Images per epoch, for the time of an epoch; those of the data set where it is at hand, 50000 otherwise
+    /// Images per epoch, for the time of an epoch; those of the data where it is at hand, or of the data set that the recipe is
+    /// made for
     #[arg(long)]
     images: Option<usize>,
-    /// The price of the board per hour, for the cost of the recipe
-    #[arg(long)]
-    price: Option<f64>,
+    /// The price per hour, for the cost of a run: one for all machines, or one for each (h200=3.99,t4=0.35)
+    #[arg(long, value_delimiter = ',')]
+    price: Vec<Price>,
     /// Take the largest batch from a straight line through one compilation instead of searching for it, and compile code
     /// that is quick to make instead of quick to run, unless it is kept
     #[arg(long)]
@@ -57,7 +63,7 @@ pub(crate) struct Arguments {
     /// this machine
     #[arg(long, value_name = "DIR", num_args = 0..=1, require_equals = true)]
     save: Option<Option<PathBuf>>,
-    /// Print JSON: an object per board with `"estimate": true` at once, then one with what its compiler says
+    /// Print JSON: an object per machine with `"estimate": true` at once, then one with what its compiler says
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -81,16 +87,25 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
         return Ok(Ending::Done);
     }
     // Unknown names are refused before anything is compiled.
-    for target in arguments.on.iter().filter(|target| !board::is_here(target)) {
-        Board::named(target)?;
+    let machines = machine::named(&arguments.on)?;
+    machine::check_prices(&arguments.price, &machines)?;
+    if arguments.save.is_some() && !machines.iter().any(|(_, machine)| machine.is_compiled()) {
+        bail!("--save keeps compiled programs, and GPUs that are not here are only estimated");
     }
     let stop = compiling::stop_flag();
     compiling::stop_at(&[libc::SIGINT, libc::SIGTERM]).context("cannot watch for signals")?;
-    let mut table = PlanTable::new(&arguments, &recipe);
-    for target in arguments.on.iter().filter(|target| !board::is_here(target)) {
-        table.estimated(target, estimated_row(&arguments, &recipe, target)?);
+    let names: Vec<String> = machines.iter().map(|(name, _)| name.clone()).collect();
+    let mut table = PlanTable::new(&arguments, &recipe, &names);
+    for (target, machine) in &machines {
+        match machine {
+            Machine::Board(board) => table.estimated(target, estimated_on_board(&arguments, &recipe, board)?),
+            Machine::Gpu(gpu) => table.estimated(target, estimated_on_gpu(&arguments, &recipe, gpu)?),
+            Machine::Here => {}
+        }
     }
-    let finished = processes::plan(&arguments.on, &stop, &mut table);
+    let compiled = machines.iter().filter(|(_, machine)| machine.is_compiled());
+    let compiled: Vec<String> = compiled.map(|(name, _)| name.clone()).collect();
+    let finished = compiled.is_empty() || processes::plan(&compiled, &stop, &mut table);
     table.close(finished);
     let failed = table.failed();
     match (finished, failed.is_empty()) {
@@ -134,21 +149,55 @@ pub(crate) fn recipe_for(entry: &ModelEntry) -> Result<Recipe> {
 }
 
 /// The estimate for one board, as a row.
-fn estimated_row(arguments: &Arguments, recipe: &Recipe, target: &str) -> Result<Value> {
-    let board = Board::named(target)?;
+fn estimated_on_board(arguments: &Arguments, recipe: &Recipe, board: &Board) -> Result<Value> {
     let devices = board.devices;
     // Devices do the same work on their shares of the batch.
     let steps = Steps::new(arguments, recipe, devices)?.of_one_device(devices);
-    let most = steps.images.next_multiple_of(devices);
-    let of = |batch: usize| Ok::<_, anyhow::Error>(estimate(&steps.training(batch.div_ceil(devices))?, &board));
+    let of = |batch: usize| Ok(estimate(&steps.training(batch.div_ceil(devices))?, board));
+    let rates = Estimated { devices, memory: board.memory, slower: OPTIMISM, complete: false };
+    let outcome = estimated(arguments, recipe, &steps, &rates, of)?;
+    Ok(outcome.to_json(board.name, arguments, recipe))
+}
+
+/// The estimate for one GPU, which is all that there is without it.
+fn estimated_on_gpu(arguments: &Arguments, recipe: &Recipe, gpu: &Gpu) -> Result<Value> {
+    let steps = Steps::new(arguments, recipe, 1)?;
+    let of = |batch: usize| Ok(estimate_gpu(&steps.training(batch)?, gpu));
+    let rates = Estimated { devices: 1, memory: gpu.memory, slower: 1.0, complete: true };
+    let outcome = estimated(arguments, recipe, &steps, &rates, of)?;
+    let evaluation = estimate_gpu(&steps.evaluation(outcome.batch)?, gpu).bytes;
+    Ok(Outcome { evaluation: Some(evaluation), ..outcome }.to_json(gpu.name, arguments, recipe))
+}
+
+/// What an estimate is made for.
+struct Estimated {
+    devices: usize,
+    /// Bytes of every device.
+    memory: u64,
+    /// How much longer a step takes than its estimate.
+    slower: f64,
+    /// Nothing will be compiled.
+    complete: bool,
+}
+
+/// The estimate of the batch that is wanted, and the largest that fits.
+fn estimated(
+    arguments: &Arguments,
+    recipe: &Recipe,
+    steps: &Steps,
+    on: &Estimated,
+    of: impl Fn(usize) -> Result<Estimate>,
+) -> Result<Outcome> {
+    let Estimated { devices, memory, slower, complete } = *on;
+    let most = steps.images.count.next_multiple_of(devices);
     let first_batch = asked(arguments, recipe)?.unwrap_or(8 * devices).next_multiple_of(devices);
     let first = of(first_batch)?;
     // Memory is a straight line over the batch only where activations decide: small batches of large networks have their peak
     // in the update, so the line is tried out where it meets the limit.
     let second_batch = 2 * first_batch;
-    let size = |bytes: u64| Size { bytes: Some(bytes), fits: bytes <= board.memory };
+    let size = |bytes: u64| Size { bytes: Some(bytes), fits: bytes <= memory };
     let measured = vec![(first_batch, size(first.bytes)), (second_batch, size(of(second_batch)?.bytes))];
-    let mut search = Search { step: devices, most, limit: board.memory, fixed: 0, tries: 5, measured };
+    let mut search = Search { step: devices, most, limit: memory, fixed: 0, tries: 5, measured };
     while let Some(batch) = search.next().filter(|batch| *batch > 0) {
         search.measured.push((batch, size(of(batch)?.bytes)));
     }
@@ -162,19 +211,18 @@ fn estimated_row(arguments: &Arguments, recipe: &Recipe, target: &str) -> Result
         compile_time: Duration::ZERO,
         from_cache: false,
     };
-    let outcome = Outcome {
+    Ok(Outcome {
         batch,
-        fits: chosen.bytes <= board.memory,
+        fits: chosen.bytes <= memory,
         memory: Some(chosen.bytes),
-        limit: board.memory,
+        limit: memory,
         largest,
         cost: Some(cost),
-        step: Some(chosen.seconds * OPTIMISM),
+        step: Some(chosen.seconds * slower),
         evaluation: None,
-        images: steps.images,
+        images: steps.images.clone(),
         saved: None,
         estimate: true,
-        complete: false,
-    };
-    Ok(outcome.to_json(target, arguments, recipe))
+        complete,
+    })
 }

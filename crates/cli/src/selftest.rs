@@ -1,5 +1,7 @@
 //! The `selftest` command: whether this machine's device computes what it should.
 
+mod models;
+
 use crate::output::{Json, duration};
 use crate::{Ending, device};
 use anyhow::{Result, bail};
@@ -15,8 +17,11 @@ pub(crate) struct Arguments {
     /// auto, cpu, cuda, tpu, or the path of a PJRT plugin
     #[arg(long, default_value = "auto")]
     device: String,
-    /// Groups of the conformance suite, such as `dot`; everything without
+    /// Groups of the conformance suite, such as `dot`; everything without. `models` predicts with one model of every family of
+    /// the zoo at several batch sizes, and is only run when it is named
     groups: Vec<String>,
+    #[command(flatten)]
+    models: models::Flags,
     /// Randomly generated graphs to try
     #[arg(long, default_value_t = 40)]
     random_graphs: u32,
@@ -53,6 +58,13 @@ impl Progress {
 
 pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
     check_groups(&arguments.groups)?;
+    if arguments.groups.iter().any(|group| group == MODELS) {
+        if arguments.groups.len() > 1 {
+            bail!("the models are a test of their own; name {MODELS} alone");
+        }
+        return models::run(&arguments);
+    }
+    arguments.models.refuse()?;
     let mut progress = Progress { as_json: arguments.json, passed: 0, failures: Vec::new() };
     let backend = device::open_exact(&arguments.device)?;
     let described = describe(&*backend);
@@ -81,9 +93,12 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
     finish(&described, &progress, shortfalls)
 }
 
+/// The group that predicts with models of the zoo.
+const MODELS: &str = "models";
+
 /// A group that does not exist is a mistake, not a success.
 fn check_groups(groups: &[String]) -> Result<()> {
-    let known: Vec<&str> = cases::GROUPS.iter().map(|(name, _)| *name).collect();
+    let known: Vec<&str> = cases::GROUPS.iter().map(|(name, _)| *name).chain([MODELS]).collect();
     match groups.iter().find(|group| !known.contains(&group.as_str())) {
         Some(unknown) => bail!("there is no group \"{unknown}\"; the groups are {}", known.join(", ")),
         None => Ok(()),

@@ -101,6 +101,94 @@ fn estimates_need_no_compiler() {
     assert_eq!(output.status.success(), !failed);
 }
 
+fn without_compiler(arguments: &[&str]) -> (String, String, bool) {
+    let mut command = command(arguments);
+    command.env("TPU_LIBRARY_PATH", "/nowhere/libtpu.so").env("HOME", "/nowhere").env("OCTANT_CACHE", "/nowhere");
+    let output = command.output().unwrap();
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (text(&output.stdout), text(&output.stderr), output.status.success())
+}
+
+#[test]
+fn an_epoch_says_how_many_images_it_has_and_where_the_number_comes_from() {
+    let said = |more: &[&str]| {
+        let (out, err, well) =
+            without_compiler(&[&["mshnet-irstd", "--model", "mshnet-tiny", "--on", "t4"], more].concat());
+        assert!(well, "{err}");
+        out
+    };
+    assert!(said(&[]).contains("an epoch is the 800 training images of IRSTD-1k"));
+    assert!(said(&["--images", "1234"]).contains("an epoch is 1,234 images, as --images says"));
+    let (out, ..) = without_compiler(&["glyphs", "--model", "fashion-cnn-tiny", "--on", "t4"]);
+    assert!(out.contains("an epoch is the 12,000 training images of the data"), "{out}");
+    let (out, ..) = without_compiler(&["classify", "--model", "resnet-tiny", "--on", "t4", "--json"]);
+    let row = &rows(&out)[0];
+    assert_eq!(row["images_per_epoch"], 50_000, "{row}");
+    assert!(row["images_from"].as_str().unwrap().contains("assumed"), "{row}");
+}
+
+/// One table for "which should I rent".
+#[test]
+fn gpus_are_estimated_with_the_hours_and_the_cost_of_a_run() {
+    let arguments = ["resnet-tiny", "--on", "gpus", "--batch-size", "256", "--price", "h200=4,t4=0.5"];
+    let (out, err, well) = without_compiler(&[&arguments[..], &["--json"]].concat());
+    assert!(well, "{err}");
+    let rows = rows(&out);
+    let of = |name: &str| rows.iter().find(|row| row["target"] == name).unwrap_or_else(|| panic!("{name} in {out}"));
+    for name in ["v100", "t4", "a100", "a100-80", "l4", "h100", "h200"] {
+        let row = of(name);
+        assert_eq!(
+            (&row["complete"], &row["estimate"], &row["fits"]),
+            (&true.into(), &true.into(), &true.into()),
+            "{row}"
+        );
+        assert!(row["hbm_bytes_per_core"].as_u64().unwrap() < row["hbm_limit_bytes"].as_u64().unwrap(), "{row}");
+        assert_eq!(row["price_estimate"].is_number(), name == "h200" || name == "t4", "{row}");
+    }
+    let seconds = |name: &str| of(name)["step_seconds_estimate"].as_f64().unwrap();
+    assert!(seconds("h200") <= seconds("h100") && seconds("h100") < seconds("a100") && seconds("a100") < seconds("t4"));
+    let hours = of("h200")["recipe_seconds_estimate"].as_f64().unwrap() / 3600.0;
+    assert!((of("h200")["price_estimate"].as_f64().unwrap() - 4.0 * hours).abs() < 1e-9 * hours);
+    let (out, ..) = without_compiler(&arguments);
+    assert!(out.contains("Fastest: h200") && out.contains("Cheapest: ") && out.contains("GPUs are estimated"), "{out}");
+    let (_, err, well) = without_compiler(&["resnet-tiny", "--on", "h200", "--price", "t4=1"]);
+    assert!(!well && err.contains("t4 has a price but is not planned for"), "{err}");
+}
+
+/// Steps of training that an H200 was measured with (`docs/benchmarks.md`): model, batch, side, precision, milliseconds, GB.
+const MEASURED: [(&str, usize, usize, &str, f64, f64); 11] = [
+    ("resnet50", 256, 224, "bf16", 34.6, 10.98),
+    ("vit_b_16", 128, 224, "bf16", 43.8, 9.12),
+    ("convnext_tiny", 256, 224, "bf16", 42.7, 14.39),
+    ("yolo11n", 64, 640, "bf16", 24.2, 5.81),
+    ("efficientnetv2_s", 128, 288, "bf16", 42.6, 10.67),
+    ("mobilenet_v3_large", 256, 224, "bf16", 18.9, 5.04),
+    ("resnet18", 256, 224, "bf16", 13.5, 2.60),
+    ("vit_small_patch16_224", 256, 224, "bf16", 37.1, 8.67),
+    // Their kernels keep more or fewer values than the estimate thinks.
+    ("swin_t", 128, 224, "bf16", 29.3, 8.15),
+    ("mshnet", 32, 256, "f32", 14.2, 4.04),
+    ("unet", 16, 256, "f32", 8.0, 2.17),
+];
+
+#[test]
+fn estimates_for_an_h200_are_near_what_it_was_measured_with() {
+    let mut near = 0;
+    for (model, batch, side, precision, milliseconds, gigabytes) in MEASURED {
+        let (batch, side) = (batch.to_string(), side.to_string());
+        let step = ["--batch-size", &batch, "--size", &side, "--precision", precision];
+        let (out, err, well) = without_compiler(&[&[model, "--on", "h200", "--json"], &step[..]].concat());
+        assert!(well, "{err}");
+        let row = &rows(&out)[0];
+        let time = 1e3 * row["step_seconds_estimate"].as_f64().unwrap() / milliseconds;
+        assert!((0.7..=1.3).contains(&time), "{model}: {time:.2} of the measured time, {row}");
+        let memory = row["hbm_bytes_per_core"].as_f64().unwrap() / 1e9 / gigabytes;
+        assert!((0.8..=1.25).contains(&memory), "{model}: {memory:.2} of the memory, {row}");
+        near += usize::from((0.9..=1.1).contains(&memory));
+    }
+    assert!(near >= 8, "the memory of {near} is within a tenth");
+}
+
 /// A detector that trains at several image sizes needs memory for the largest, on boards and where the batch size is found.
 #[test]
 fn the_largest_form_of_a_step_decides() {

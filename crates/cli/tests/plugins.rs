@@ -260,6 +260,55 @@ fn dumps_hold_every_form_of_a_program() {
     }
 }
 
+/// Every compiled row was printed twice, and nothing said whether to trust it or the estimate.
+#[test]
+fn a_compiled_row_is_printed_once_and_compared_with_its_estimate() {
+    let home = Home::new();
+    let libtpu = home.0.path().join("libtpu.so");
+    std::fs::copy(fake_plugin::path(), &libtpu).unwrap();
+    let mut plan = Command::new(env!("CARGO_BIN_EXE_octant"));
+    plan.args(["plan", "glyphs", "--model", "fashion-cnn-tiny", "--on", "v3-8", "--batch-size", "64"]);
+    plan.env("TPU_LIBRARY_PATH", &libtpu).env("OCTANT_FAKE_PLUGIN", "devices=8 tpu=1");
+    plan.env("OCTANT_CACHE", home.0.path().join("cache"));
+    let said = succeeds(plan);
+    let rows: Vec<&str> = said.lines().filter(|line| line.starts_with("v3-8")).collect();
+    assert_eq!(rows.len(), 3, "the estimate, the compiled row, the largest batch: {said}");
+    assert!(
+        rows[0].ends_with("estimate") && rows[1].contains("compiler") && rows[2].contains("largest batch"),
+        "{said}"
+    );
+    assert!(said.contains("the estimate was") && said.contains("trust it"), "{said}");
+}
+
+/// Frames are shared by the devices of a mesh: here eight virtual ones, whose results are zeros of the right shapes.
+#[test]
+fn frames_are_shared_by_all_devices_of_a_mesh() {
+    let home = Home::new();
+    let at = home.0.path();
+    let octant = |arguments: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_octant"));
+        command.args(arguments).current_dir(at).env("OCTANT_CACHE", at.join("cache"));
+        command.env("OCTANT_FAKE_PLUGIN", "devices=8");
+        command
+    };
+    succeeds(octant(&["data", "synth", "irstd", "clip", "--count", "11", "--side", "32"]));
+    std::fs::rename(at.join("clip/images"), at.join("clip/video")).unwrap();
+    std::fs::rename(at.join("clip/masks"), at.join("clip/mask")).unwrap();
+    let plugin = fake_plugin::path();
+    let device = ["--device", plugin.to_str().unwrap(), "--cores", "8", "--batch", "8", "--json"];
+    let resize = ["image", "resize", "clip", "small", "--size", "20x12", "--semantics", "torchvision"];
+    let said = succeeds(octant(&[&resize[..], &device].concat()));
+    let images: Vec<Value> = said.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+    // Eleven frames are a batch of eight and one of three that is filled up.
+    let written = images.iter().filter(|line| line["event"] == "image");
+    assert!(written.clone().all(|line| line["width"] == 20 && line["height"] == 12), "{said}");
+    assert_eq!(written.count(), 11, "{said}");
+    assert_eq!(std::fs::read_dir(at.join("small/video")).unwrap().count(), 11);
+    let more = ["--device", plugin.to_str().unwrap(), "--cores", "9"];
+    let said = fails(octant(&[&["image", "blur", "clip/video", "soft", "--sigma", "1"], &more[..]].concat()));
+    assert!(said.contains("8 device(s), not 9"), "{said}");
+}
+
 /// What is compiled for a board that is not here is found there.
 #[test]
 fn programs_that_a_plan_saved_are_loaded_by_the_run_on_the_board() {

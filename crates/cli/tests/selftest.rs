@@ -35,3 +35,19 @@ fn a_group_that_does_not_exist_is_named() {
         "{text}"
     );
 }
+
+/// On a GPU, batches of 256 once failed where 64 ran.
+#[test]
+fn models_predict_the_same_at_every_batch_size() {
+    let models = ["models", "--device", "cpu", "--models", "resnet-tiny,yolo11-tiny,unet-tiny", "--batch-sizes", "1,5"];
+    let output = selftest(&[&models[..], &["--precision", "f32", "--json"]].concat());
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
+    let lines: Vec<serde_json::Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let checked: Vec<_> = lines.iter().filter(|line| line["event"] == "model").collect();
+    assert_eq!(checked.len(), 6, "{text}");
+    assert!(checked.iter().all(|line| line["difference"].as_f64().unwrap() < 1e-4), "{text}");
+    let output = selftest(&["dot", "--batch-sizes", "4"]);
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && text.contains("belong to `octant selftest models`"), "{text}");
+}

@@ -36,9 +36,8 @@ pub fn prepare(graph: &Graph, target: &GpuTarget) -> Graph {
         GpuAttention::CuDnn { gradient } => checked("attend_by_cudnn", attend_by_cudnn(graph, gradient)),
     };
     let graph = &checked("recompute_functions", xla::recompute_functions(graph));
-    let graph = checked("sums_with_own_operands", xla::sums_with_own_operands(&xla::hold_sibling_reductions(graph)));
     let device = kernels.map(|gpu| GpuProfile { gpu, fast_products });
-    apply(|graph| prepare_level(graph, device.as_ref()), &graph)
+    apply(|graph| prepare_level(graph, device.as_ref()), graph)
 }
 
 /// The gradient of a call with a kernel is a call around the kernel's gradient. Inlined, the inner one shows which cotangents

@@ -6,8 +6,9 @@
 //! Start reading at [`Network`].
 
 mod error;
+mod half;
 mod network;
 pub mod onnx;
 
 pub use error::ExportError;
-pub use network::Network;
+pub use network::{Network, NetworkOptions};

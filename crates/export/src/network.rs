@@ -1,9 +1,11 @@
 //! A network with its weights, traced so that the size of its batch may vary.
 
-use crate::ExportError;
+use crate::{ExportError, half};
 use octant_graph::evaluate::evaluate;
 use octant_graph::passes;
-use octant_graph::{Graph, GraphBuilder, HostTensor, KernelHint, LayerNormKernel, Node, Op, Shape, ValueId};
+use octant_graph::{
+    AttentionKernel, DType, Graph, GraphBuilder, HostTensor, KernelHint, LayerNormKernel, Node, Op, Shape, ValueId,
+};
 use std::collections::HashMap;
 
 /// Two batch sizes without a common factor: a number that follows the batch is told from one that does not.
@@ -14,6 +16,28 @@ const BATCHES: [usize; 2] = [2, 3];
 pub struct Network {
     graph: Graph,
     other: Graph,
+    /// The batch size of the file; none where it is a dimension of the inputs.
+    batch: Option<usize>,
+}
+
+/// How a network is traced.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct NetworkOptions {
+    /// Layers that were traced in bf16 compute in f16. What a trace keeps in f32, such as norms, softmax and the corners of
+    /// boxes, stays in f32, and so do inputs and outputs.
+    pub half: bool,
+    /// The format has an operator for attention.
+    pub attention: bool,
+}
+
+impl NetworkOptions {
+    /// Calls that are one operator of the format; everything else is exported by its body.
+    fn keeps(self, hint: &KernelHint) -> bool {
+        // A bias that depends on the element of the batch is none that an operator knows.
+        let is_plain = |kernel: AttentionKernel| kernel.bias.is_none_or(|[groups, ..]| groups == 1) && !kernel.causal;
+        let is_attention = hint.name == AttentionKernel::FORWARD && AttentionKernel::decode(hint).is_some_and(is_plain);
+        hint.name == LayerNormKernel::FORWARD || self.attention && is_attention
+    }
 }
 
 /// A dimension of an exported value.
@@ -31,23 +55,28 @@ impl Network {
     pub fn new<E>(
         trace: impl Fn(usize) -> Result<Graph, E>,
         weights: &HashMap<String, HostTensor>,
-    ) -> Result<Network, ExportError>
+        options: NetworkOptions,
+    ) -> Result<Network, E>
     where
-        ExportError: From<E>,
+        E: From<ExportError>,
     {
         let [graph, other] = BATCHES.map(|batch| {
-            // A layer norm is one operation of other runtimes, too; everything else is exported by its body.
-            let keeps = |hint: &KernelHint| hint.name == LayerNormKernel::FORWARD;
-            let graph = passes::inline_unless(&trace(batch)?, keeps);
-            Ok::<Graph, ExportError>(passes::dead_code(&passes::simplify(&fold(&bind(&graph, weights)?))))
+            let graph = passes::inline_unless(&trace(batch)?, |hint| options.keeps(hint));
+            let graph = if options.half { half::retyped(&graph)? } else { graph };
+            Ok::<Graph, E>(passes::dead_code(&passes::simplify(&fold(&bind(&graph, weights)?)?)))
         });
         let (graph, other) = (graph?, other?);
         let is_same = graph.nodes().len() == other.nodes().len()
             && graph.nodes().iter().zip(other.nodes()).all(|(a, b)| a.op.kind() == b.op.kind() && a.inputs == b.inputs);
         if !is_same {
-            return Err(ExportError::Refused("the network has other operations for other batch sizes".into()));
+            return Err(ExportError::Refused("the network has other operations for other batch sizes".into()).into());
         }
-        Ok(Network { graph, other })
+        Ok(Network { graph, other, batch: None })
+    }
+
+    /// The network for batches of one size instead of any.
+    pub fn with_batch(self, batch: usize) -> Network {
+        Network { batch: Some(batch), ..self }
     }
 
     pub(crate) fn graph(&self) -> &Graph {
@@ -57,23 +86,27 @@ impl Network {
     /// The dimensions of a value.
     pub(crate) fn dims(&self, value: ValueId) -> Result<Vec<Dim>, ExportError> {
         let (a, b) = (self.graph.shape(value).dims(), self.other.shape(value).dims());
-        a.iter().zip(b).map(|(&a, &b)| dim(a, b)).collect()
+        a.iter().zip(b).map(|(&a, &b)| self.dim(a, b)).collect()
     }
 
     /// The dimension that an attribute of a node says, read by `get` from the node of either trace.
     pub(crate) fn attribute(&self, node: usize, get: impl Fn(&Op) -> usize) -> Result<Dim, ExportError> {
-        dim(get(&self.graph.nodes()[node].op), get(&self.other.nodes()[node].op))
+        self.dim(get(&self.graph.nodes()[node].op), get(&self.other.nodes()[node].op))
     }
-}
 
-fn dim(a: usize, b: usize) -> Result<Dim, ExportError> {
-    match (a, b) {
-        (a, b) if a == b => Ok(Dim::Fixed(a)),
-        (a, b) if a.is_multiple_of(BATCHES[0]) && a / BATCHES[0] * BATCHES[1] == b => Ok(Dim::Batch(a / BATCHES[0])),
-        (a, b) => Err(ExportError::Refused(format!(
-            "a dimension is {a} for a batch of {} and {b} for one of {}: it does not follow the batch",
-            BATCHES[0], BATCHES[1]
-        ))),
+    /// The dimension that is `a` and `b` in the two traces.
+    fn dim(&self, a: usize, b: usize) -> Result<Dim, ExportError> {
+        if a == b {
+            return Ok(Dim::Fixed(a));
+        }
+        if !a.is_multiple_of(BATCHES[0]) || a / BATCHES[0] * BATCHES[1] != b {
+            let [first, second] = BATCHES;
+            return Err(ExportError::Refused(format!(
+                "a dimension is {a} for a batch of {first} and {b} for one of {second}: it does not follow the batch"
+            )));
+        }
+        let factor = a / BATCHES[0];
+        Ok(self.batch.map_or(Dim::Batch(factor), |batch| Dim::Fixed(factor * batch)))
     }
 }
 
@@ -114,7 +147,7 @@ fn constant(
 
 /// Computes whatever follows from constants alone: what a norm makes of its statistics, position embeddings, masks. Only
 /// repetitions stay: they would fill the file.
-fn fold(graph: &Graph) -> Graph {
+fn fold(graph: &Graph) -> Result<Graph, ExportError> {
     let mut builder = GraphBuilder::new();
     let mut values: HashMap<ValueId, ValueId> = HashMap::new();
     for (&input, name) in graph.inputs().iter().zip(graph.input_names()) {
@@ -122,7 +155,11 @@ fn fold(graph: &Graph) -> Graph {
     }
     for node in graph.nodes().iter().filter(|node| !matches!(node.op, Op::Parameter { .. })) {
         let inputs: Vec<ValueId> = node.inputs.iter().map(|input| values[input]).collect();
-        let outputs = match folded(&builder, node, &inputs) {
+        let results = folded(&builder, node, &inputs);
+        if let (Op::Convert(DType::F16), Some([result])) = (&node.op, results.as_deref()) {
+            half::require_range(&builder, inputs[0], result)?;
+        }
+        let outputs = match results {
             Some(results) => results
                 .into_iter()
                 .map(|tensor| {
@@ -135,7 +172,7 @@ fn fold(graph: &Graph) -> Graph {
         values.extend(node.outputs.iter().copied().zip(outputs));
     }
     let outputs = graph.outputs().iter().map(|output| values[output]).collect();
-    builder.finish(outputs)
+    Ok(builder.finish(outputs))
 }
 
 fn folded(builder: &GraphBuilder, node: &Node, inputs: &[ValueId]) -> Option<Vec<HostTensor>> {

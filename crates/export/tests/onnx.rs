@@ -4,12 +4,13 @@
 #![allow(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
 use octant_export::onnx::{OnnxOptions, export};
-use octant_export::{ExportError, Network};
+use octant_export::{ExportError, Network, NetworkOptions};
 use octant_graph::evaluate::evaluate;
 use octant_graph::{DType, Graph, GraphError, HostTensor, Shape, Trace};
 use octant_nn::{Context, Mode, Precision, VariableSpec};
 use octant_zoo::ModelEntry;
 use std::collections::HashMap;
+use std::ffi::OsStr;
 use std::path::Path;
 use std::process::Command;
 
@@ -43,9 +44,10 @@ fn weights(specs: &[VariableSpec]) -> HashMap<String, HostTensor> {
 fn write(entry: &ModelEntry, folder: &Path) -> Result<(), ExportError> {
     let (_, specs) = traced(entry, 1)?;
     let weights = weights(&specs);
-    let network = Network::new(|batch| traced(entry, batch).map(|(graph, _)| graph), &weights)?;
-    let bytes = export(&network, &OnnxOptions::default())?;
-    std::fs::write(folder.join(format!("{}.onnx", entry.name)), bytes).unwrap();
+    let network =
+        Network::new(|batch| Ok::<_, ExportError>(traced(entry, batch)?.0), &weights, NetworkOptions::default())?;
+    let model = export(&network, &OnnxOptions::default())?;
+    std::fs::write(folder.join(format!("{}.onnx", entry.name)), model.to_bytes()).unwrap();
     let [height, width, channels] = entry.preprocessing.input;
     for batch in [1, 3] {
         let (graph, _) = traced(entry, batch)?;
@@ -98,14 +100,52 @@ fn every_family_is_computed_by_onnxruntime_as_by_us() {
     let Some(python) = std::env::var_os("OCTANT_ORACLE_PYTHON") else {
         return println!("SKIPPED: onnxruntime runs exported models; `cargo xtask test` installs it");
     };
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/onnxruntime_check.py");
-    let output = Command::new(python).arg(script).arg(folder.path()).output().unwrap();
-    let text = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = checked(&python, folder.path());
     let wrong: Vec<&str> = text.lines().filter(|line| !is_equal(line)).collect();
     println!("{text}");
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     assert_eq!(text.lines().count(), tiny().count());
+}
+
+/// A row of JSON per model of a folder.
+fn checked(python: &OsStr, folder: &Path) -> String {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/onnxruntime_check.py");
+    let output = Command::new(python).arg(script).arg(folder).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+#[test]
+fn onnxruntime_recognizes_gelu_and_norms_of_transformers() {
+    let folder = tempfile::tempdir().unwrap();
+    for name in ["vit-test", "convnext-test"] {
+        write(octant_zoo::find(name).unwrap(), folder.path()).unwrap();
+    }
+    let Some(python) = std::env::var_os("OCTANT_ORACLE_PYTHON") else {
+        return println!("SKIPPED: onnxruntime optimizes exported models; `cargo xtask test` installs it");
+    };
+    for row in checked(&python, folder.path()).lines() {
+        let optimized = row.split("\"optimized\": ").nth(1).unwrap();
+        assert!(optimized.contains("Gelu") && !optimized.contains("Erf"), "{row}");
+        assert!(row.contains("LayerNormalization") && !optimized.contains("ReduceMean\": 2"), "{row}");
+    }
+}
+
+#[test]
+fn convolutional_networks_need_no_transposes() {
+    for name in ["resnet-tiny", "mobilenet_v3-tiny", "efficientnet_v2-tiny", "unet-tiny"] {
+        let entry = octant_zoo::find(name).unwrap();
+        let (_, specs) = traced(entry, 1).unwrap();
+        let network = Network::new(
+            |batch| Ok::<_, ExportError>(traced(entry, batch)?.0),
+            &weights(&specs),
+            NetworkOptions::default(),
+        );
+        let model = export(&network.unwrap(), &OnnxOptions::default()).unwrap();
+        let operators = model.operators();
+        assert!(operators.get("Transpose").copied().unwrap_or(0) == 0, "{name}: {operators:?}");
+        assert!(!operators.contains_key("BatchNormalization"), "{name}: {operators:?}");
+    }
 }
 
 /// Whether a row reports a difference within 1e-4 of the largest output.

@@ -2,9 +2,17 @@
 //!
 //! The model is XLA's habits in a few rules. Element-wise operations are fused into whatever reads them, so only results of
 //! products, convolutions, windows and the like are stored, and what these read; every stored value lives until the last
-//! operation that depends on it through fused ones. Arrays lie in tiles of 8 × 128, and the matrix unit works on whole
+//! operation that depends on it through fused ones. A fused result that several others would compute again is stored where that
+//! moves fewer bytes, such as the cotangent that runs along a residual connection. Arrays lie in tiles of 8 × 128, and the matrix unit works on whole
 //! tiles. The time is what arithmetic and memory allow at best. Compilers share and recompute more cleverly, and
 //! sometimes less: within a factor of two is what to expect.
+//!
+//! Programs for GPUs are estimated after the passes that they are compiled with, and calibrated by measurements
+//! ([`estimate_gpu`]).
+
+mod gpu;
+
+pub use gpu::estimate_gpu;
 
 use crate::boards::Board;
 use octant_graph::passes::pack_narrow_images;
@@ -36,8 +44,12 @@ pub fn estimate(program: &Program, board: &Board) -> Estimate {
     let graph = pack_narrow_images(&program.graph);
     let stored = Stored::of(&graph);
     let arguments: f64 = graph.input_shapes().iter().map(tiled_bytes).sum();
-    let mut total =
-        Estimate { bytes: (arguments + stored.peak(&graph)) as u64, flops: 0.0, traffic: 0.0, seconds: 0.0 };
+    let mut total = Estimate {
+        bytes: (arguments + Stored::at_least(&graph).peak(&graph, tiled_bytes)) as u64,
+        flops: 0.0,
+        traffic: 0.0,
+        seconds: 0.0,
+    };
     for (index, node) in graph.nodes().iter().enumerate().filter(|(index, _)| stored.ends_fusion[*index]) {
         let written: f64 = node.outputs.iter().map(|&output| tiled_bytes(graph.shape(output))).sum();
         let read: f64 = stored.reads[index].iter().map(|&value| tiled_bytes(graph.shape(value))).sum();
@@ -61,27 +73,50 @@ struct Stored {
 
 impl Stored {
     fn of(graph: &Graph) -> Stored {
-        let count = graph.nodes().len();
-        let mut ends_fusion: Vec<bool> = graph.nodes().iter().map(|node| !is_fused(&node.op)).collect();
-        let producer = |value: ValueId| graph.values()[value.index()].producer;
-        for node in graph.nodes().iter().filter(|node| reads_memory(&node.op)) {
-            node.inputs
-                .iter()
-                .filter(|&&input| !repeats(graph, input))
-                .for_each(|&input| ends_fusion[producer(input)] = true);
+        let must = must_be_stored(graph);
+        // What a result costs depends on which others are stored, before it and behind it: settled after a few rounds.
+        let mut stored = Stored::with(graph, &must, &must);
+        for _ in 0..ROUNDS {
+            stored = Stored::with(graph, &must, &stored.ends_fusion);
         }
-        graph.outputs().iter().for_each(|&output| ends_fusion[producer(output)] = true);
+        stored
+    }
+
+    /// What has to be stored, and nothing to save a second computation: compilers order the passes so that the largest of
+    /// those are gone before memory is at its peak.
+    fn at_least(graph: &Graph) -> Stored {
+        let must = must_be_stored(graph);
+        Stored::decided(graph, |index, _| must[index])
+    }
+
+    /// Decides anew which of the results need be stored that need not be, with the readers that they have if `before` is stored.
+    fn with(graph: &Graph, must: &[bool], before: &[bool]) -> Stored {
+        let readers = readers(graph, before);
+        let bytes = |values: &[ValueId]| values.iter().map(|&value| graph.shape(value).bytes()).sum::<usize>();
+        let mut stored = Stored::decided(graph, |index, roots| {
+            // Computed again by every reader, or computed once, written, and read by all of them?
+            let (again, once, count) = (bytes(roots), bytes(&graph.nodes()[index].outputs), readers[index].len());
+            must[index] || count * again > again + (1 + count) * once
+        });
+        stored.share_reads(graph);
+        stored
+    }
+
+    /// With the nodes stored that are to be, each decided by its index and the stored values that it reads.
+    fn decided(graph: &Graph, is_stored: impl Fn(usize, &[ValueId]) -> bool) -> Stored {
+        let mut ends_fusion = vec![false; graph.nodes().len()];
         let mut behind: Vec<Vec<ValueId>> = vec![Vec::new(); graph.values().len()];
-        let mut reads = vec![Vec::new(); count];
+        let mut reads = vec![Vec::new(); graph.nodes().len()];
         let mut last_use = vec![0; graph.values().len()];
         for (index, node) in graph.nodes().iter().enumerate() {
             let mut roots: Vec<ValueId> = node.inputs.iter().flat_map(|input| behind[input.index()].clone()).collect();
             roots.sort_unstable();
             roots.dedup();
-            if !ends_fusion[index] {
+            if !is_stored(index, &roots) {
                 node.outputs.iter().for_each(|output| behind[output.index()] = roots.clone());
                 continue;
             }
+            ends_fusion[index] = true;
             roots.iter().for_each(|root| last_use[root.index()] = index);
             reads[index] = roots;
             for &output in &node.outputs {
@@ -92,16 +127,44 @@ impl Stored {
         Stored { ends_fusion, reads, last_use }
     }
 
+    /// Sums over the same values are computed in one pass, the first of them reads for all; and in the pass that computes the
+    /// values, if that is an element-wise one.
+    fn share_reads(&mut self, graph: &Graph) {
+        let mut passes: Vec<(usize, Vec<ValueId>)> = Vec::new();
+        for index in (0..graph.nodes().len()).filter(|&index| self.ends_fusion[index]) {
+            let Some(kind) = reduction(graph, index) else { continue };
+            let mut own = std::mem::take(&mut self.reads[index]);
+            own.retain(|read| !(is_large(graph, read, kind.0) && is_fused(&graph.producer(*read).op)));
+            let shares = |(first, reads): &&mut (usize, Vec<ValueId>)| {
+                let depends = own.iter().any(|read| graph.nodes()[*first].outputs.contains(read));
+                !depends
+                    && reduction(graph, *first) == Some(kind)
+                    && own.iter().any(|read| is_large(graph, read, kind.0) && reads.contains(read))
+            };
+            match passes.iter_mut().rev().take(8).find(shares) {
+                Some((first, reads)) => {
+                    let new: Vec<ValueId> = own.into_iter().filter(|read| !reads.contains(read)).collect();
+                    self.reads[*first].extend(&new);
+                    reads.extend(new);
+                }
+                None => {
+                    self.reads[index] = own.clone();
+                    passes.push((index, own));
+                }
+            }
+        }
+    }
+
     /// Most bytes of stored results at one time. Arguments are counted elsewhere, and outputs reuse
     /// the buffers of donated arguments.
-    fn peak(&self, graph: &Graph) -> f64 {
+    fn peak(&self, graph: &Graph, bytes_of: impl Fn(&Shape) -> f64) -> f64 {
         let mut freed = vec![0.0; graph.nodes().len() + 1];
         let (mut live, mut peak) = (0.0, 0.0_f64);
         let returned = |value: &ValueId| graph.outputs().contains(value);
         for (index, node) in graph.nodes().iter().enumerate() {
             if self.ends_fusion[index] && !matches!(node.op, Op::Parameter { .. } | Op::Constant(_)) {
                 for output in node.outputs.iter().filter(|output| !returned(output)) {
-                    let bytes = tiled_bytes(graph.shape(*output));
+                    let bytes = bytes_of(graph.shape(*output));
                     live += bytes;
                     freed[self.last_use[output.index()]] += bytes;
                 }
@@ -111,6 +174,55 @@ impl Stored {
         }
         peak
     }
+}
+
+/// Rounds until it is settled which results are stored.
+const ROUNDS: usize = 4;
+/// Readers that are counted at most.
+const MOST_READERS: usize = 16;
+
+/// The stored results that every node's result goes into, through fused operations. Reductions of one shape are one pass.
+fn readers(graph: &Graph, ends_fusion: &[bool]) -> Vec<Vec<usize>> {
+    let mut readers: Vec<Vec<usize>> = vec![Vec::new(); graph.nodes().len()];
+    for (index, node) in graph.nodes().iter().enumerate().rev() {
+        let ends = if ends_fusion[index] { vec![index] } else { readers[index].clone() };
+        for &input in &node.inputs {
+            let of = &mut readers[graph.values()[input.index()].producer];
+            for &end in &ends {
+                let kind = reduction(graph, end);
+                let known = |other: &usize| *other == end || kind.is_some() && reduction(graph, *other) == kind;
+                if of.len() < MOST_READERS && !of.iter().any(known) {
+                    of.push(end);
+                }
+            }
+        }
+    }
+    readers
+}
+
+/// The shape and axes of a reduction.
+fn reduction(graph: &Graph, node: usize) -> Option<(&[usize], &[usize])> {
+    match &graph.nodes()[node] {
+        Node { op: Op::Reduce { axes, .. }, inputs, .. } => Some((graph.shape(inputs[0]).dims(), axes)),
+        _ => None,
+    }
+}
+
+/// Whether a value has as many elements as an array of that shape.
+fn is_large(graph: &Graph, value: &ValueId, dims: &[usize]) -> bool {
+    graph.shape(*value).elements() == dims.iter().product()
+}
+
+/// Results of whole operations, what these read, and outputs.
+fn must_be_stored(graph: &Graph) -> Vec<bool> {
+    let mut must: Vec<bool> = graph.nodes().iter().map(|node| !is_fused(&node.op)).collect();
+    let producer = |value: ValueId| graph.values()[value.index()].producer;
+    for node in graph.nodes().iter().filter(|node| reads_memory(&node.op)) {
+        let inputs = node.inputs.iter().map(|&input| reshaped(graph, input));
+        inputs.filter(|&input| !repeats(graph, input)).for_each(|input| must[producer(input)] = true);
+    }
+    graph.outputs().iter().for_each(|&output| must[producer(output)] = true);
+    must
 }
 
 /// Whether an operation becomes a part of what reads its result. XLA writes transposes out.
@@ -136,6 +248,14 @@ fn reads_memory(op: &Op) -> bool {
 /// Whether a value repeats a smaller one, which is never written out.
 fn repeats(graph: &Graph, value: ValueId) -> bool {
     matches!(graph.producer(value).op, Op::Broadcast { .. } | Op::Parameter { .. } | Op::Constant(_))
+}
+
+/// The value that is stored where its reshaped form is read: a reshape moves nothing.
+fn reshaped(graph: &Graph, value: ValueId) -> ValueId {
+    match graph.producer(value) {
+        Node { op: Op::Reshape { .. }, inputs, .. } => reshaped(graph, inputs[0]),
+        _ => value,
+    }
 }
 
 /// Bytes of an array in tiles.

@@ -13,6 +13,7 @@ pub mod cache;
 pub mod discover;
 pub mod environment;
 pub mod estimate;
+pub mod gpus;
 pub mod install;
 pub mod surroundings;
 

@@ -175,6 +175,14 @@ impl Decoder {
 }
 
 impl Prepared {
+    /// Scores per pixel of what the network saw, per pixel of the original.
+    pub fn scores(&self, batch: &HostTensor, row: usize) -> Result<Image<u8>> {
+        let placed = self.placed.ok_or_else(|| -> PredictError {
+            refusal!("the recipe's eval_transform moves pixels at random, so masks cannot be mapped back to the images")
+        })?;
+        Ok(placed.back(&image(batch, row)?, 0))
+    }
+
     /// A box of the square in pixels of the original.
     fn unfitted(&self, found: FoundBox) -> FoundBox {
         let Some(fitted) = self.fitted else { return found };
@@ -204,9 +212,6 @@ pub(crate) fn image(batch: &HostTensor, row: usize) -> Result<Image<u8>> {
 /// Scores per pixel of what the network saw, as marked pixels of the original.
 fn mask(batch: &HostTensor, row: usize, prepared: &Prepared) -> Result<Output> {
     const MARKED: u8 = 128;
-    let seen = image(batch, row)?;
-    let placed = prepared.placed.ok_or_else(|| -> PredictError {
-        refusal!("the recipe's eval_transform moves pixels at random, so masks cannot be mapped back to the images")
-    })?;
-    Ok(Output::Mask(Mask { marked: placed.back(&seen, 0).map(|score| if score >= MARKED { 255 } else { 0 }) }))
+    let scores = prepared.scores(batch, row)?;
+    Ok(Output::Mask(Mask { marked: scores.map(|score| if score >= MARKED { 255 } else { 0 }) }))
 }

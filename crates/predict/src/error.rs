@@ -44,6 +44,9 @@ pub enum PredictError {
     /// The device refused.
     #[error(transparent)]
     Device(#[from] RuntimeError),
+    /// The network cannot be exported.
+    #[error(transparent)]
+    Export(#[from] octant_export::ExportError),
     /// A download failed.
     #[error(transparent)]
     Fetch(#[from] FetchError),

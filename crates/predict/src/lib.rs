@@ -5,7 +5,8 @@
 //! [`Prediction`] is typed by what people do with it, is in pixels of the original image, and knows how to draw and to write
 //! itself. What lies around a prediction is here too: [`Sources`] finds files, folders, lists and addresses,
 //! [`Predictor::run_job`] runs them with [`ResultWriter`], [`Predictor::evaluate`] computes metrics over a data set,
-//! [`Predictor::features`] returns what a layer computes, and [`Downloads`] fetches published weights.
+//! [`Predictor::features`] returns what a layer computes, [`Network::to_onnx`] makes a file that other runtimes execute, and
+//! [`Downloads`] fetches published weights.
 //!
 //! ```no_run
 //! use octant_predict::Predictor;
@@ -21,11 +22,13 @@
 //! [`Predictor`], then `decode.rs`.
 
 mod cancel;
+mod check;
 mod decode;
 mod downloads;
 pub mod draw;
 mod error;
 mod evaluate;
+mod export;
 mod features;
 mod job;
 mod network;
@@ -40,12 +43,15 @@ pub mod weights;
 mod writer;
 
 pub use cancel::Cancel;
+pub use check::BatchCheck;
 pub use downloads::{Downloads, PRETRAINED, Progress};
 pub use error::{PredictError, Result};
 pub use evaluate::{EvalOptions, Evaluation};
+pub use export::{ExportCheck, ExportedFacts, OnnxExport, PeerChoice, PeerRuntime, check_export, exported_network};
 pub use features::{Distances, Extractor, separation, write_features};
 pub use job::JobEvent;
 pub use network::{ModelChoice, Network, NetworkFile, WeightSource};
+pub use octant_export::onnx::{OnnxModel, Port, WrittenFiles};
 pub use octant_metrics::boxes::Suppression;
 pub use prediction::{Boxes, Classes, Mask, Names, Output, Prediction, Values, csv_field};
 pub use predictor::{Input, PredictOptions, Predictor, PredictorMemory};

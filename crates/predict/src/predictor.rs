@@ -1,6 +1,6 @@
 //! The predictor: a network on a device.
 
-use crate::decode::{self, Form, Preparation, Prepared};
+use crate::decode::{self, Decoder, Form, Preparation, Prepared};
 use crate::error::{Result, refuse};
 use crate::network::described;
 use crate::programs::{Key, Programs};
@@ -131,6 +131,16 @@ impl Predictor {
     /// The device.
     pub fn device(&self) -> &Arc<dyn Backend> {
         self.programs.backend()
+    }
+
+    /// How images are prepared.
+    pub(crate) fn preparation(&self) -> &Preparation {
+        &self.preparation
+    }
+
+    /// Whether a detector's boxes need suppression.
+    pub(crate) fn suppresses(&self) -> bool {
+        matches!(self.preparation.decoder, Decoder::Boxes { suppresses: true, .. })
     }
 
     /// The channels of images: 1 for gray ones, 3 for colored ones.

@@ -171,7 +171,7 @@ impl Programs {
 }
 
 /// The program of a key, and the paths of its weights in the order of its inputs.
-fn traced(key: &Key, network: &Network) -> Result<(Program, Vec<String>)> {
+pub(crate) fn traced(key: &Key, network: &Network) -> Result<(Program, Vec<String>)> {
     let &[batch, height, width, channels] = key.input.dims() else {
         return Err(refusal!("{} are no images", key.input));
     };

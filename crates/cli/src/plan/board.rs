@@ -1,6 +1,8 @@
 //! What one board would do.
 
 use super::Arguments;
+use super::epoch::EpochImages;
+use super::machine::price_of;
 use super::steps::{Steps, keep_programs, train_command};
 use super::turns::{Answer, Turns};
 use crate::device;
@@ -72,7 +74,7 @@ pub(super) struct Outcome {
     pub cost: Option<Cost>,
     pub step: Option<f64>,
     pub evaluation: Option<u64>,
-    pub images: usize,
+    pub images: EpochImages,
     /// How many programs were kept, where that was asked for.
     pub saved: Option<usize>,
     /// No compiler was asked.
@@ -103,7 +105,7 @@ fn outcome(arguments: &Arguments, recipe: &Recipe, name: &str, turns: &mut Turns
     let first_batch = asked.unwrap_or(8 * devices);
     let program = steps.training(first_batch)?;
     let (fixed, tries) = (state_bytes(&program), if arguments.quick { 0 } else { TRIES });
-    let most = steps.images.next_multiple_of(devices);
+    let most = steps.images.count.next_multiple_of(devices);
     let mut attempts = vec![(first_batch, target.attempt(&program, limit)?)];
     let measured = vec![(first_batch, attempts[0].1.size())];
     let mut search = Search { step: devices, most, limit, fixed, tries, measured };
@@ -112,7 +114,7 @@ fn outcome(arguments: &Arguments, recipe: &Recipe, name: &str, turns: &mut Turns
         // The batch that was asked for, or the largest that was seen to fit.
         let measured = |batch: usize| attempts.iter().find(|(of, _)| *of == batch);
         let chosen = asked.and_then(measured).or_else(|| measured(largest)).unwrap_or(&attempts[0]);
-        target.outcome(chosen, limit, largest, steps.images)
+        target.outcome(chosen, limit, largest, steps.images.clone())
     };
     while let Some(batch) = search.next() {
         let row = known(&attempts, &search).to_json(name, arguments, recipe);
@@ -205,7 +207,7 @@ impl Target {
         }
     }
 
-    fn outcome(&self, (batch, attempt): &(usize, Attempt), limit: u64, largest: usize, images: usize) -> Outcome {
+    fn outcome(&self, (batch, attempt): &(usize, Attempt), limit: u64, largest: usize, images: EpochImages) -> Outcome {
         let size = attempt.size();
         let cost = match attempt {
             Attempt::Fits(compiled) => Some(compiled.cost),
@@ -255,13 +257,15 @@ pub(super) fn failed_row(target: &str, error: &str) -> Value {
 
 impl Outcome {
     pub fn to_json(&self, target: &str, arguments: &Arguments, recipe: &Recipe) -> Value {
-        let epoch = self.step.map(|step| step * self.images.div_ceil(self.batch) as f64);
+        let epoch = self.step.map(|step| step * self.images.count.div_ceil(self.batch) as f64);
         let epochs: u64 = recipe.phases.iter().map(|phase| phase.epochs).sum();
         let all = epoch.map(|epoch| epoch * epochs as f64);
-        let price = all.zip(arguments.price).map(|(seconds, price)| seconds / 3600.0 * price);
+        let price = price_of(&arguments.price, target);
+        let price = all.zip(price).map(|(seconds, price)| seconds / 3600.0 * price);
         let compiled = self.cost.filter(|_| !self.estimate);
         json!({
             "target": target, "estimate": self.estimate, "complete": self.complete, "fits": self.fits,
+            "images_per_epoch": self.images.count, "images_from": self.images.to_string(),
             "batch_size": self.batch, "hbm_bytes_per_core": self.memory, "hbm_limit_bytes": self.limit,
             "largest_batch": self.largest, "evaluation_hbm_bytes_per_core": self.evaluation,
             "step_seconds_estimate": self.step, "epoch_seconds_estimate": epoch, "recipe_seconds_estimate": all,

@@ -1,6 +1,7 @@
 //! The programs that training the recipe would compile, for any batch and board, and how they are kept for that board.
 
 use super::Arguments;
+use super::epoch::EpochImages;
 use crate::prepare;
 use anyhow::{Context, Result, bail};
 use octant_data::Pipeline;
@@ -15,16 +16,13 @@ use std::cell::OnceCell;
 use std::collections::HashSet;
 use std::path::Path;
 
-/// Images of an epoch where the data set is unknown.
-const IMAGES: usize = 50_000;
-
 /// The recipe's phases, and what their steps have in common.
 pub(super) struct Steps {
     phases: Vec<Phase>,
     step: StepOptions,
     mesh: Mesh,
     /// Images of an epoch.
-    pub images: usize,
+    pub images: EpochImages,
     largest_form: OnceCell<usize>,
 }
 
@@ -35,14 +33,15 @@ impl Steps {
         if arguments.save.is_some() && !is_at_hand {
             bail!("--save needs --data DIR: programs depend on the size of the images and the number of classes");
         }
-        let (phases, samples) = match is_at_hand {
+        let classes = recipe.classes.unwrap_or(octant_zoo::find(&recipe.model)?.classes);
+        let images = |counted: Option<usize>| EpochImages::of(arguments, recipe, classes, counted);
+        let (phases, images) = match is_at_hand {
             true => {
                 let data = prepare::data(recipe, &[])?;
-                (octant_recipe::phases(recipe, &data)?, data.train.len())
+                (octant_recipe::phases(recipe, &data)?, images(Some(data.train.len())))
             }
-            false => (guessed(recipe)?, IMAGES),
+            false => (guessed(recipe, images(None).count)?, images(None)),
         };
-        let images = arguments.images.unwrap_or(samples);
         Ok(Steps {
             phases,
             step: recipe.step.clone(),
@@ -101,7 +100,7 @@ impl Steps {
 }
 
 /// The phases on images of the size that the recipe or the model names.
-fn guessed(recipe: &Recipe) -> Result<Vec<Phase>> {
+fn guessed(recipe: &Recipe, samples: usize) -> Result<Vec<Phase>> {
     let entry = octant_zoo::find(&recipe.model)?;
     let [height, width, channels] = entry.preprocessing.input;
     let wanted = recipe.crop_size.or(recipe.image_size);
@@ -109,7 +108,7 @@ fn guessed(recipe: &Recipe) -> Result<Vec<Phase>> {
     let image = |_: &Pipeline| Ok(size);
     Ok(octant_recipe::phases_on(
         recipe,
-        &Facts { samples: IMAGES, outputs: entry.classes, image: &image, evaluated: &image, train: None },
+        &Facts { samples, outputs: entry.classes, image: &image, evaluated: &image, train: None },
     )?)
 }
 

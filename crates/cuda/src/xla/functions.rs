@@ -4,8 +4,7 @@
 //! function only once: what the backward pass needs of a GELU is then written to memory beside the GELU itself and kept. From
 //! the array that the chain begins with, which is kept anyway, the same values cost a few instructions and no memory.
 
-use super::sums::{is_elementwise, is_function};
-use octant_graph::{Graph, GraphBuilder, Node, Op, Uses, ValueId};
+use octant_graph::{Graph, GraphBuilder, Node, Op, Unary, Uses, ValueId};
 use std::collections::HashMap;
 
 /// What is smaller than this many bytes is left to the compiler.
@@ -137,6 +136,18 @@ impl Again<'_> {
 /// What reads whole arrays, so that values cannot wait in registers until it is done.
 fn is_product(op: &Op) -> bool {
     matches!(op, Op::Dot(_) | Op::Convolution(_) | Op::Call { .. } | Op::While { .. } | Op::If { .. })
+}
+
+/// What takes many instructions.
+fn is_function(op: &Op) -> bool {
+    use Unary::{Cos, Erf, Exp, Expm1, Log, Log1p, Logistic, Sin, Tanh};
+    matches!(op, Op::Unary(Cos | Erf | Exp | Expm1 | Log | Log1p | Logistic | Sin | Tanh))
+}
+
+fn is_elementwise(op: &Op) -> bool {
+    let moves_nothing = matches!(op, Op::Broadcast { .. } | Op::Reshape { .. });
+    moves_nothing
+        || matches!(op, Op::Unary(_) | Op::Binary(_) | Op::Compare(_) | Op::Select | Op::Clamp | Op::Convert(_))
 }
 
 #[cfg(test)]

@@ -6,8 +6,6 @@ mod pooling;
 mod products;
 mod reductions;
 mod scatters;
-mod siblings;
-mod sums;
 mod transposed;
 
 pub use functions::recompute_functions;
@@ -16,6 +14,4 @@ pub use pooling::unpool_by_comparing;
 pub use products::small_products_as_sums;
 pub use reductions::divide_reductions;
 pub use scatters::small_tables_as_sums;
-pub use siblings::hold_sibling_reductions;
-pub use sums::sums_with_own_operands;
 pub use transposed::exchange_dilated;

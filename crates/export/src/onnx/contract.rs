@@ -1,10 +1,11 @@
 //! Convolutions and products.
 
 use super::proto::Attribute;
-use super::writer::{Writer, int, ints};
+use super::writer::{Writer, element_type, float, int, ints, permuted};
 use crate::ExportError;
 use crate::network::Dim;
-use octant_graph::{Binary, Convolution, DType, DotGeneral, HostTensor, Node, Op, Shape, ValueId};
+use octant_graph::{AttentionKernel, Binary, Convolution, DType, DotGeneral, HostTensor, Node, Op, Shape, ValueId};
+use octant_tensor::{AlignedBytes, Bytes};
 
 /// `factor · x + offset` per channel.
 struct ChannelAffine {
@@ -37,7 +38,7 @@ impl Writer<'_> {
                 let (pads, more) = padding(&conv.padding);
                 input = self.padded(&input, &more, &node.path);
                 let reversed = if conv.reversed { 2..rank } else { 2..2 };
-                let weights = self.weights(node, &kernel, affine.as_ref(), reversed)?;
+                let weights = self.weights(node, &kernel, affine.as_ref(), reversed, false)?;
                 let attributes = vec![
                     ints("kernel_shape", &numbers(&sizes)),
                     ints("strides", &numbers(&conv.strides)),
@@ -50,6 +51,11 @@ impl Writer<'_> {
             true => self.transposed_convolution(node, conv, input, &kernel, &sizes, affine.as_ref())?,
         };
         let output = affine.as_ref().map_or(node.outputs[0], |affine| affine.result);
+        let (made, wanted) = (self.shape(node.outputs[0]).dtype(), self.shape(output).dtype());
+        let name = match made == wanted {
+            true => name,
+            false => self.emit("Cast", &node.path, vec![name], vec![int("to", i64::from(element_type(wanted)))]),
+        };
         self.keep(output, name, images(&conv.output));
         self.done.extend(affine.into_iter().flat_map(|affine| affine.nodes));
         Ok(())
@@ -71,12 +77,7 @@ impl Writer<'_> {
         }
         let rank = kernel.len();
         let reversed = if conv.reversed { 2..2 } else { 2..rank };
-        let mut order = kernel.to_vec();
-        // Outputs are the second axis of a transposed kernel.
-        let weights = self.weights(node, &order, affine, reversed)?;
-        order.swap(0, 1);
-        let permutation: Vec<i64> = [1, 0].into_iter().chain(2..rank as i64).collect();
-        let weights = self.permute(&weights, &permutation);
+        let weights = self.weights(node, kernel, affine, reversed, true)?;
         let extents = sizes.iter().zip(&conv.kernel_dilation).map(|(&size, &factor)| ((size - 1) * factor) as i64);
         let edges: Vec<(i64, i64)> =
             extents.zip(&conv.padding).map(|(extent, &(low, high))| (extent - low, extent - high)).collect();
@@ -124,48 +125,52 @@ impl Writer<'_> {
         self.emit("Pad", path, vec![name.to_string(), pads], vec![])
     }
 
-    /// The kernel with outputs first, times the factors of what follows, some axes read backwards.
+    /// The kernel with outputs first, or inputs where the convolution is transposed, times the factors of what follows, some
+    /// axes read backwards.
     fn weights(
         &mut self,
         node: &Node,
         order: &[usize],
         affine: Option<&ChannelAffine>,
         reversed: std::ops::Range<usize>,
+        inputs_first: bool,
     ) -> Result<String, ExportError> {
         let value = node.inputs[1];
+        let mut written = order.to_vec();
+        if inputs_first {
+            written.swap(0, 1);
+        }
         let Op::Constant(tensor) = &self.producer(value).op else {
             if affine.is_some() || !reversed.is_empty() {
                 return Err(self.refusal(node, "its kernel is no constant"));
             }
-            return self.operand(value, order);
+            return self.operand(value, &written);
         };
         if affine.is_none() && reversed.is_empty() {
-            return self.operand(value, order);
+            return self.operand(value, &written);
         }
         let dims: Vec<usize> = order.iter().map(|&axis| tensor.dims()[axis]).collect();
-        let strides = tensor.shape().strides();
-        let numbers = tensor.to_f64s();
-        let mut made = Vec::with_capacity(numbers.len());
-        let mut at = vec![0usize; dims.len()];
-        for _ in 0..numbers.len() {
-            let from = |position: usize| match reversed.contains(&position) {
-                true => dims[position] - 1 - at[position],
-                false => at[position],
-            };
-            let offset: usize = (0..dims.len()).map(|position| strides[order[position]] * from(position)).sum();
-            made.push(numbers[offset] * affine.map_or(1.0, |affine| affine.factor[at[0]]));
-            for position in (0..dims.len()).rev() {
-                at[position] += 1;
-                if at[position] < dims[position] {
-                    break;
-                }
-                at[position] = 0;
-            }
+        let shape = Shape::new(tensor.dtype(), dims.clone());
+        let mut numbers = permuted_numbers(tensor, order);
+        // The axes that are reversed are the last ones, so that every block of them is read backwards.
+        let block: usize = dims[reversed].iter().product();
+        if block > 1 {
+            numbers.chunks_exact_mut(block).for_each(<[f64]>::reverse);
         }
-        let made = HostTensor::from_f64s(Shape::new(tensor.dtype(), dims.clone()), &made);
+        let outputs = dims.first().copied().unwrap_or(1).max(1);
+        let share = (numbers.len() / outputs).max(1);
+        for (channel, row) in numbers.chunks_exact_mut(share).enumerate() {
+            let factor = affine.map_or(1.0, |affine| affine.factor[channel]);
+            row.iter_mut().for_each(|number| *number *= factor);
+        }
+        let made = HostTensor::from_f64s(shape, &numbers);
         let made = made.map_err(|error| ExportError::Refused(error.to_string()))?;
         let path = self.producer(value).path.clone();
-        Ok(self.tensor(&path, &dims, tensor.dtype(), made.bytes()))
+        let mut axes: Vec<usize> = (0..dims.len()).collect();
+        if inputs_first {
+            axes.swap(0, 1);
+        }
+        Ok(self.constant(&path, &made, &axes))
     }
 
     /// The affine function of channels that alone reads a convolution with a constant kernel: norms and biases.
@@ -214,9 +219,9 @@ impl Writer<'_> {
         conv: &Convolution,
         channels: usize,
     ) -> Option<(Binary, Vec<f64>, bool)> {
-        if let Op::Convert(dtype) = node.op {
-            let is_same = self.shape(value).dtype() == dtype;
-            return is_same.then(|| (Binary::Add, vec![0.0; channels], true));
+        // Half precision computes norms in f32; in the weights they are exact.
+        if matches!(node.op, Op::Convert(_)) {
+            return self.is_float(node.outputs[0]).then(|| (Binary::Add, vec![0.0; channels], true));
         }
         let Op::Binary(binary) = node.op else { return None };
         let is_left = node.inputs[0] == value;
@@ -268,11 +273,58 @@ impl Writer<'_> {
             name = self.reshaped(&name, &[&batch[..], &rows, &columns].concat(), &node.path)?;
         }
         if self.shape(left).dtype() != dot.dtype {
-            let to = i64::from(super::writer::element_type(dot.dtype));
+            let to = i64::from(element_type(dot.dtype));
             name = self.emit("Cast", &node.path, vec![name], vec![int("to", to)]);
         }
         self.keep(node.outputs[0], name, (0..self.shape(node.outputs[0]).rank()).collect());
         Ok(())
+    }
+
+    /// Attention as one operator: heads before tokens, queries, keys and values apart.
+    pub(super) fn attention(&mut self, node: &Node, kernel: &AttentionKernel) -> Result<(), ExportError> {
+        if !self.uses.consumers(node.outputs[1]).is_empty() {
+            return Err(self.refusal(node, "the sums of its scores are read"));
+        }
+        let mut inputs = Vec::new();
+        for part in 0..3 {
+            inputs.push(match kernel.joint {
+                false => self.operand(node.inputs[part], &[0, 2, 1, 3])?,
+                true => {
+                    let whole = self.operand(node.inputs[0], &[2, 0, 3, 1, 4])?;
+                    let index = self.scalar(part as f64, DType::I64)?;
+                    self.emit("Gather", &node.path, vec![whole, index], vec![int("axis", 0)])
+                }
+            });
+        }
+        if kernel.bias.is_some() {
+            let bias = node.inputs[kernel.operands()];
+            let (found, wanted) = (self.shape(bias).dtype(), self.shape(node.outputs[0]).dtype());
+            let name = self.operand(bias, &[0, 1, 2, 3])?;
+            inputs.push(match found == wanted {
+                true => name,
+                false => self.emit("Cast", &node.path, vec![name], vec![int("to", i64::from(element_type(wanted)))]),
+            });
+        }
+        // Scores and softmax are f32, whatever the operands are.
+        let attributes = vec![float("scale", kernel.scale), int("softmax_precision", 1)];
+        let name = self.emit("Attention", &node.path, inputs, attributes);
+        self.keep(node.outputs[0], name, vec![0, 2, 1, 3]);
+        Ok(())
+    }
+
+    /// A vector in a type.
+    fn vector_in(&mut self, value: ValueId, dtype: DType) -> Result<String, ExportError> {
+        if self.shape(value).dtype() == dtype {
+            return self.operand(value, &[0]);
+        }
+        let producer = self.producer(value);
+        if let Op::Constant(tensor) = &producer.op {
+            let made = HostTensor::from_f64s(tensor.shape().with_dtype(dtype), &tensor.to_f64s());
+            let made = made.map_err(|error| ExportError::Refused(error.to_string()))?;
+            return Ok(self.constant(&producer.path, &made, &[0]));
+        }
+        let name = self.operand(value, &[0])?;
+        Ok(self.emit("Cast", &producer.path, vec![name], vec![int("to", i64::from(element_type(dtype)))]))
     }
 
     /// A layer norm over the last axis.
@@ -280,18 +332,24 @@ impl Writer<'_> {
         let rank = self.shape(node.inputs[0]).rank();
         let whole: Vec<usize> = (0..rank).collect();
         let mut inputs = vec![self.operand(node.inputs[0], &whole)?];
-        let is_f32 = self.shape(node.inputs[0]).dtype() == DType::F32;
-        if !is_f32 {
-            return Err(self.refusal(node, "it is written in f32 alone"));
-        }
+        let dtype = self.shape(node.inputs[0]).dtype();
         for &vector in &node.inputs[1..3] {
-            inputs.push(self.operand(vector, &[0])?);
+            // ONNX has one type for all three; statistics are f32 in any case (`stash_type`).
+            inputs.push(self.vector_in(vector, dtype)?);
         }
-        let attributes = vec![int("axis", -1), super::writer::float("epsilon", epsilon)];
+        let attributes = vec![int("axis", -1), float("epsilon", epsilon)];
         let name = self.emit("LayerNormalization", &node.path, inputs, attributes);
         self.keep(node.outputs[0], name, whole);
         Ok(())
     }
+}
+
+/// The numbers of a tensor with its axes in another order.
+fn permuted_numbers(tensor: &HostTensor, order: &[usize]) -> Vec<f64> {
+    let dims: Vec<usize> = order.iter().map(|&axis| tensor.dims()[axis]).collect();
+    let bytes = Bytes::new(AlignedBytes::copy_of(&permuted(tensor, order)));
+    let moved = HostTensor::from_bytes(Shape::new(tensor.dtype(), dims), bytes);
+    moved.expect("the same elements in another order").to_f64s()
 }
 
 /// Several dimensions as one; none where two of them follow the batch.

@@ -7,16 +7,27 @@
 //! The batch is a named dimension. Everything that follows from weights alone is computed when the file is written, and
 //! affine functions of channels behind a convolution go into its weights.
 
+mod boxes;
 mod contract;
+mod decode;
 mod elementwise;
+mod model;
 mod movement;
 mod patterns;
+mod preprocess;
 mod proto;
 mod reduce;
+mod sampling;
 mod writer;
 
+pub use boxes::BoxRules;
+pub use decode::Decoder;
+pub use model::{OnnxModel, Port, WrittenFiles};
+pub use preprocess::{ImageInput, Kernel, Position, ResizedTo, Sampling};
+
+use crate::network::Dim;
 use crate::{ExportError, Network};
-use prost::Message;
+use octant_graph::DType;
 use proto::{
     Dimension, DimensionValue, GraphProto, ModelProto, OperatorSetId, StringEntry, TensorShape, TensorType, TypeProto,
     ValueInfo,
@@ -34,11 +45,23 @@ pub struct OnnxOptions {
     pub metadata: Vec<(String, String)>,
     /// What the outputs are called, in order.
     pub outputs: Vec<String>,
+    /// Preprocessing in the file: it takes one u8 image of any size, `[height, width, channels]`, and the network is one of
+    /// u8 images. The batch of the network must be 1.
+    pub input: Option<ImageInput>,
+    /// What the file returns.
+    pub decoder: Decoder,
 }
 
 impl Default for OnnxOptions {
     fn default() -> OnnxOptions {
-        OnnxOptions { opset: 18, channels_first: true, metadata: Vec::new(), outputs: Vec::new() }
+        OnnxOptions {
+            opset: 18,
+            channels_first: true,
+            metadata: Vec::new(),
+            outputs: Vec::new(),
+            input: None,
+            decoder: Decoder::Outputs,
+        }
     }
 }
 
@@ -46,8 +69,12 @@ impl Default for OnnxOptions {
 /// axes of reductions from attributes to inputs.
 pub const OPSETS: std::ops::RangeInclusive<i64> = 18..=23;
 
-/// A network as the bytes of an ONNX file.
-pub fn export(network: &Network, options: &OnnxOptions) -> Result<Vec<u8>, ExportError> {
+/// The first version with an operator for attention; networks for it are traced with
+/// [`NetworkOptions::attention`](crate::NetworkOptions::attention).
+pub const ATTENTION: i64 = 23;
+
+/// A network as an ONNX model.
+pub fn export(network: &Network, options: &OnnxOptions) -> Result<OnnxModel, ExportError> {
     if !OPSETS.contains(&options.opset) {
         let (first, last) = (OPSETS.start(), OPSETS.end());
         return Err(ExportError::Refused(format!("opset {} is not one of {first} to {last}", options.opset)));
@@ -55,22 +82,27 @@ pub fn export(network: &Network, options: &OnnxOptions) -> Result<Vec<u8>, Expor
     let mut writer = Writer::new(network, options);
     let graph = network.graph();
     let mut input = Vec::new();
-    for (&value, name) in graph.inputs().iter().zip(graph.input_names()) {
-        let order = writer.border(value);
-        writer.input(value, name, order.clone());
-        input.push(info(&writer, value, name, &order)?);
+    let mut axes = None;
+    if let Some(image) = &options.input {
+        let &[value] = graph.inputs() else {
+            return Err(ExportError::Refused("preprocessing is for networks with one input".into()));
+        };
+        let (declared, images, found) = writer.preprocessed(image)?;
+        writer.keep(value, images, vec![0, 3, 1, 2]);
+        input.push(declared);
+        axes = Some(found);
+    } else {
+        for (&value, name) in graph.inputs().iter().zip(graph.input_names()) {
+            let order = writer.border(value);
+            writer.input(value, name, order.clone());
+            input.push(of_value(&writer, value, name, &order)?);
+        }
     }
     writer.nodes()?;
-    let mut output = Vec::new();
-    for (index, &value) in graph.outputs().iter().enumerate() {
-        let name = options.outputs.get(index).cloned().unwrap_or_else(|| format!("output{index}"));
-        let order = writer.border(value);
-        writer.output(value, &order, &name)?;
-        output.push(info(&writer, value, &name, &order)?);
-    }
+    let output = writer.decoded(axes.as_ref())?;
     let (node, initializer) = writer.finish(&output);
     let metadata = options.metadata.iter().map(|(key, value)| StringEntry { key: key.clone(), value: value.clone() });
-    let model = ModelProto {
+    Ok(OnnxModel::new(ModelProto {
         // The first version that has these operators.
         ir_version: if options.opset >= 21 { 10 } else { 8 },
         producer_name: "octant".into(),
@@ -78,23 +110,46 @@ pub fn export(network: &Network, options: &OnnxOptions) -> Result<Vec<u8>, Expor
         graph: Some(GraphProto { node, name: "network".into(), initializer, input, output }),
         opset_import: vec![OperatorSetId { domain: String::new(), version: options.opset }],
         metadata_props: metadata.collect(),
-    };
-    Ok(model.encode_to_vec())
+    }))
+}
+
+/// Name, element type and dimensions of a value of the graph.
+fn of_value(
+    writer: &Writer,
+    value: octant_graph::ValueId,
+    name: &str,
+    order: &[usize],
+) -> Result<ValueInfo, ExportError> {
+    let dims = writer.network.dims(value)?;
+    let dims: Vec<Dim> = order.iter().map(|&axis| dims[axis]).collect();
+    Ok(info(name, writer.network.graph().shape(value).dtype(), &dims))
 }
 
 /// Name, element type and dimensions of an input or output.
-fn info(writer: &Writer, value: octant_graph::ValueId, name: &str, order: &[usize]) -> Result<ValueInfo, ExportError> {
-    let dims = writer.network.dims(value)?;
-    let dimension = |&axis: &usize| {
-        let value = match dims[axis] {
-            crate::network::Dim::Fixed(length) => DimensionValue::Fixed(length as i64),
-            crate::network::Dim::Batch(1) => DimensionValue::Named("batch".into()),
-            crate::network::Dim::Batch(factor) => DimensionValue::Named(format!("{factor}*batch")),
+fn info(name: &str, dtype: DType, dims: &[Dim]) -> ValueInfo {
+    let dimension = |dim: &Dim| {
+        let value = match *dim {
+            Dim::Fixed(length) => DimensionValue::Fixed(length as i64),
+            Dim::Batch(1) => DimensionValue::Named("batch".into()),
+            Dim::Batch(factor) => DimensionValue::Named(format!("{factor}*batch")),
         };
         Dimension { value: Some(value) }
     };
-    let shape = TensorShape { dim: order.iter().map(dimension).collect() };
-    let element = element_type(writer.network.graph().shape(value).dtype());
-    let tensor = TensorType { element, shape: Some(shape) };
-    Ok(ValueInfo { name: name.into(), kind: Some(TypeProto { tensor: Some(tensor) }) })
+    let shape = TensorShape { dim: dims.iter().map(dimension).collect() };
+    let tensor = TensorType { element: element_type(dtype), shape: Some(shape) };
+    ValueInfo { name: name.into(), kind: Some(TypeProto { tensor: Some(tensor) }) }
+}
+
+/// Names a dimension that may vary.
+fn name_dimension(declared: &mut ValueInfo, index: usize, name: &str) {
+    let tensor = declared.kind.iter_mut().flat_map(|kind| &mut kind.tensor);
+    let dims = tensor.flat_map(|tensor| &mut tensor.shape).flat_map(|shape| &mut shape.dim);
+    dims.skip(index).take(1).for_each(|dim| dim.value = Some(DimensionValue::Named(name.into())));
+}
+
+/// The same without its first dimension.
+fn without_batch(mut declared: ValueInfo) -> ValueInfo {
+    let tensor = declared.kind.iter_mut().flat_map(|kind| &mut kind.tensor);
+    tensor.flat_map(|tensor| &mut tensor.shape).for_each(|shape| drop(shape.dim.drain(..1)));
+    declared
 }

@@ -2,7 +2,7 @@
 
 use super::writer::{Writer, int, text};
 use crate::ExportError;
-use octant_graph::{Binary, Comparison, LayerNormKernel, Node, Op, Reduction, Unary, ValueId};
+use octant_graph::{AttentionKernel, Binary, Comparison, DType, LayerNormKernel, Node, Op, Reduction, Unary, ValueId};
 use std::f64::consts::FRAC_1_SQRT_2;
 
 impl Writer<'_> {
@@ -13,6 +13,11 @@ impl Writer<'_> {
                 LayerNormKernel::decode(&hint.integers).filter(|_| hint.name == LayerNormKernel::FORWARD)
         {
             return self.layer_norm(node, norm.epsilon).map(|()| true);
+        }
+        if let Op::Call { kernel: Some(hint), .. } = &node.op
+            && let Some(kernel) = AttentionKernel::decode(hint).filter(|_| hint.name == AttentionKernel::FORWARD)
+        {
+            return self.attention(node, &kernel).map(|()| true);
         }
         if let Some(x) = self.relu(node) {
             return self.single(node, "Relu", x).map(|()| true);
@@ -46,7 +51,10 @@ impl Writer<'_> {
     /// The operand that is not `number`, of an operation with one that is.
     fn with_number(&self, value: ValueId, binary: Binary, number: f64) -> Option<ValueId> {
         let node = self.producer(value);
-        let is_meant = |value: ValueId| self.constant_number(value).is_some_and(|found| near(found, number));
+        // Constants of half precision were rounded when they were traced.
+        let tolerance = if self.shape(value).dtype() == DType::F16 { 4e-3 } else { 1e-6 };
+        let is_near = |found: f64| (found - number).abs() <= tolerance * number.abs();
+        let is_meant = |value: ValueId| self.constant_number(value).is_some_and(is_near);
         match (&node.op, &node.inputs[..]) {
             (Op::Binary(found), &[a, b]) if *found == binary && is_meant(b) => Some(a),
             (Op::Binary(found), &[a, b]) if *found == binary && is_meant(a) => Some(b),
@@ -162,7 +170,7 @@ impl Writer<'_> {
             .iter()
             .flat_map(|scale: &f32| scale.to_le_bytes())
             .collect();
-        let scales = self.tensor("scales", &[4], octant_graph::DType::F32, &scales);
+        let scales = self.tensor("scales", &[4], DType::F32, &scales);
         let attributes = vec![
             text("mode", "nearest"),
             text("coordinate_transformation_mode", "asymmetric"),
@@ -172,8 +180,4 @@ impl Writer<'_> {
         self.keep(node.outputs[0], name, order);
         Ok(())
     }
-}
-
-fn near(a: f64, b: f64) -> bool {
-    (a - b).abs() <= 1e-6 * b.abs()
 }

@@ -74,9 +74,11 @@ pub struct Attribute {
     pub i: i64,
     #[prost(bytes = "vec", tag = "4")]
     pub s: Vec<u8>,
+    #[prost(message, optional, tag = "6")]
+    pub g: Option<GraphProto>,
     #[prost(int64, repeated, tag = "8")]
     pub ints: Vec<i64>,
-    /// 1 float, 2 int, 3 string, 7 ints.
+    /// 1 float, 2 int, 3 string, 5 graph, 7 ints.
     #[prost(int32, tag = "20")]
     pub kind: i32,
 }

@@ -1,11 +1,12 @@
 //! Nodes, initializers and names of the model under construction, and how values of the graph lie in it.
 
 use super::OnnxOptions;
-use super::proto::{Attribute, NodeProto, TensorProto, ValueInfo};
+use super::proto::{Attribute, GraphProto, NodeProto, TensorProto, ValueInfo};
 use crate::network::Dim;
 use crate::{ExportError, Network};
 use octant_graph::{DType, HostTensor, Node, Op, Shape, Uses, ValueId};
 use std::collections::{HashMap, HashSet};
+use std::hash::{DefaultHasher, Hash, Hasher};
 
 /// A value of the graph as ONNX has it: axis `i` of the tensor is axis `order[i]` of the value.
 #[derive(Debug, Clone)]
@@ -24,8 +25,8 @@ pub(super) struct Writer<'n> {
     values: HashMap<ValueId, Stored>,
     /// Tensors in other orders, by name and permutation.
     transposed: HashMap<(String, Vec<usize>), String>,
-    /// Constants by bytes: equal ones are written once.
-    constants: HashMap<(Vec<i64>, i32, Vec<u8>), String>,
+    /// Initializers by the hash of their bytes: equal ones are written once.
+    constants: HashMap<u64, Vec<usize>>,
     batch: Option<String>,
     /// Nodes that were written as a part of another one.
     pub done: HashSet<usize>,
@@ -70,11 +71,9 @@ impl<'n> Writer<'n> {
         self.values.insert(value, Stored { name: name.to_string(), order });
     }
 
-    /// Names a value as an output of the model.
-    pub fn output(&mut self, value: ValueId, order: &[usize], name: &str) -> Result<(), ExportError> {
-        let found = self.operand(value, order)?;
+    /// Names a tensor as an output of the model.
+    pub fn output(&mut self, found: String, name: &str) {
         self.nodes.push(node("Identity", vec![found], vec![name.to_string()], name, vec![]));
-        Ok(())
     }
 
     /// All operations of the graph.
@@ -168,6 +167,31 @@ impl<'n> Writer<'n> {
         outputs
     }
 
+    /// Keeps a name from being used for something else.
+    pub fn reserve(&mut self, name: &str) {
+        self.taken.insert(name.to_string());
+    }
+
+    /// Begins the body of a branch: what is written from now on belongs to it.
+    pub fn branch(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// Ends a branch whose result is a tensor of f32 with three axes.
+    pub fn end_branch(&mut self, begun: usize, result: &str) -> GraphProto {
+        let mut output = super::info(result, DType::F32, &[Dim::Fixed(0); 3]);
+        ["channels", "rows", "columns"]
+            .iter()
+            .enumerate()
+            .for_each(|(index, name)| super::name_dimension(&mut output, index, name));
+        GraphProto {
+            node: self.nodes.split_off(begun),
+            name: result.to_string(),
+            output: vec![output],
+            ..GraphProto::default()
+        }
+    }
+
     fn name(&mut self, base: &str) -> String {
         let mut name = base.to_string();
         let mut number = 1;
@@ -186,14 +210,21 @@ impl<'n> Writer<'n> {
     /// A tensor written into the file.
     pub fn tensor(&mut self, name: &str, dims: &[usize], dtype: DType, bytes: &[u8]) -> String {
         let dims: Vec<i64> = dims.iter().map(|&dim| dim as i64).collect();
-        let key = (dims.clone(), element_type(dtype), bytes.to_vec());
-        if let Some(known) = self.constants.get(&key) {
-            return known.clone();
+        let data_type = element_type(dtype);
+        let mut hasher = DefaultHasher::new();
+        (&dims, data_type, bytes).hash(&mut hasher);
+        let key = hasher.finish();
+        let is_same = |&&index: &&usize| {
+            let known = &self.initializers[index];
+            known.dims == dims && known.data_type == data_type && known.raw_data == bytes
+        };
+        if let Some(&known) = self.constants.get(&key).and_then(|known| known.iter().find(is_same)) {
+            return self.initializers[known].name.clone();
         }
         let name = self.name(if name.is_empty() { "constant" } else { name });
-        let (data_type, raw_data) = (key.1, key.2.clone());
+        self.constants.entry(key).or_default().push(self.initializers.len());
+        let raw_data = bytes.to_vec();
         self.initializers.push(TensorProto { dims, data_type, name: name.clone(), raw_data, ..Default::default() });
-        self.constants.insert(key, name.clone());
         name
     }
 
@@ -352,6 +383,8 @@ impl<'n> Writer<'n> {
         for node in self.nodes.into_iter().rev() {
             if node.output.iter().any(|output| read.contains(output)) {
                 read.extend(node.input.iter().cloned());
+                let bodies = node.attribute.iter().flat_map(|attribute| &attribute.g).flat_map(|body| &body.node);
+                read.extend(bodies.flat_map(|inner| inner.input.iter().cloned()));
                 kept.push(node);
             }
         }
@@ -385,6 +418,10 @@ pub(super) fn ints(name: &str, values: &[i64]) -> Attribute {
     Attribute { name: name.into(), ints: values.to_vec(), kind: 7, ..Default::default() }
 }
 
+pub(super) fn graph(name: &str, body: GraphProto) -> Attribute {
+    Attribute { name: name.into(), g: Some(body), kind: 5, ..Default::default() }
+}
+
 /// ONNX's number of an element type.
 pub(super) fn element_type(dtype: DType) -> i32 {
     match dtype {
@@ -404,23 +441,34 @@ pub(super) fn element_type(dtype: DType) -> i32 {
     }
 }
 
+/// The name of an element type by ONNX's number.
+pub(super) fn element_name(number: i32) -> &'static str {
+    DType::ALL.iter().find(|&&dtype| element_type(dtype) == number).map_or("?", |dtype| dtype.name())
+}
+
 /// The bytes of a tensor with its axes in another order.
-fn permuted(tensor: &HostTensor, order: &[usize]) -> Vec<u8> {
-    let dims = tensor.dims();
-    let size = tensor.dtype().size();
+pub(super) fn permuted(tensor: &HostTensor, order: &[usize]) -> Vec<u8> {
     if order.iter().enumerate().all(|(index, &axis)| index == axis) {
         return tensor.bytes().to_vec();
     }
-    let strides = tensor.shape().strides();
+    let (dims, strides) = (tensor.dims(), tensor.shape().strides());
     let bytes = tensor.bytes();
     let mut moved = Vec::with_capacity(bytes.len());
-    let mut index = vec![0; order.len()];
-    for _ in 0..tensor.shape().elements() {
-        let offset: usize = order.iter().zip(&index).map(|(&axis, &at)| strides[axis] * at).sum();
-        moved.extend_from_slice(&bytes[offset * size..][..size]);
-        for position in (0..order.len()).rev() {
+    // Rows along the last axis are copied in a loop of their own; the others are counted.
+    let Some((&last, outer)) = order.split_last() else { return bytes.to_vec() };
+    let mut index = vec![0; outer.len()];
+    let rows: usize = outer.iter().map(|&axis| dims[axis]).product();
+    let size = tensor.dtype().size();
+    for _ in 0..rows {
+        let start: usize = outer.iter().zip(&index).map(|(&axis, &at)| strides[axis] * at).sum();
+        let elements = (0..dims[last]).map(|at| start + at * strides[last]);
+        match size {
+            4 => elements.for_each(|at| moved.extend_from_slice(&bytes[4 * at..4 * at + 4])),
+            _ => elements.for_each(|at| moved.extend_from_slice(&bytes[size * at..][..size])),
+        }
+        for position in (0..outer.len()).rev() {
             index[position] += 1;
-            if index[position] < dims[order[position]] {
+            if index[position] < dims[outer[position]] {
                 break;
             }
             index[position] = 0;

@@ -3,6 +3,7 @@
 use crate::client::{self, Run};
 use octant_conformance::{Tolerance, values};
 use octant_graph::{Convolution, DType, Graph, HostTensor, Reduction, Shape, Tensor, Trace, Window};
+use octant_process::{Border, Filter, GaussianBlur, Method, Semantics, composites};
 use octant_runtime::{Mesh, Program, Sharding};
 
 /// A training step of a small convolutional network: forward, loss, gradients, momentum, statistics.
@@ -85,5 +86,36 @@ fn eight_devices_train_like_one() {
             let near = Tolerance::chain(300.0, 1.0).check(given, expected);
             assert!(near.is_ok(), "output {i} on {} devices: {near:?}", program.mesh.devices());
         }
+    }
+}
+
+/// Video frames that are resized into a frame and blurred, a share of them on each device.
+#[test]
+fn frames_over_eight_devices_are_what_one_device_gives() {
+    let python = match client::python() {
+        Ok(python) => python,
+        Err(skipped) => return println!("{skipped}"),
+    };
+    let trace = Trace::new();
+    let images = trace.input("images", Shape::new(DType::U8, [16, 9, 14, 3]));
+    let method = Method::new(Filter::Bilinear, Semantics::Torchvision);
+    let padded = composites::resize_with_pad(&images, 12, 16, method, Border::Repeat).unwrap();
+    let blur = GaussianBlur { sigma: 1.0, size: 5, semantics: Semantics::Torchvision };
+    let graph = trace.finish(&[composites::blur(&padded, blur).unwrap()]).unwrap();
+    let inputs = vec![values::ordinary(DType::U8, &[16, 9, 14, 3])];
+    let expected = octant_graph::evaluate::evaluate(&graph, &inputs).unwrap();
+    let over = |devices: usize| {
+        let mut program = Program { mesh: Mesh::new(devices), ..Program::new("image", graph.clone()) };
+        program.inputs.fill(Sharding::Split { axis: 0 });
+        program.outputs.fill(Sharding::Split { axis: 0 });
+        Run::new(program, inputs.clone())
+    };
+    let runs = [over(1), over(2), over(8)];
+    for (outcome, Run { program, .. }) in client::run(&python, &runs).into_iter().zip(&runs) {
+        let outputs = outcome.unwrap_or_else(|problem| panic!("{} devices: {problem}", program.mesh.devices()));
+        let pairs = outputs[0].to_f64s().into_iter().zip(expected[0].to_f64s());
+        let largest = pairs.map(|(given, expected)| (given - expected).abs()).fold(0.0, f64::max);
+        // Sums in another order may round the other way.
+        assert!(largest <= 1.0, "{} devices: {largest} levels", program.mesh.devices());
     }
 }

@@ -1,0 +1,96 @@
+//! How many images an epoch has, and where the number comes from.
+
+use super::Arguments;
+use crate::output::grouped;
+use octant_recipe::Recipe;
+use std::fmt;
+
+/// Images of an epoch where nothing tells.
+const ASSUMED: usize = 50_000;
+
+/// Training images of data sets that recipes are made for, as published: the kind of data, the number of classes where that
+/// tells the set from others of its kind, the images and their name.
+const KNOWN: [(&str, Option<usize>, usize, &str); 5] = [
+    ("irstd", None, 800, "IRSTD-1k"),
+    ("idx", None, 60_000, "Fashion-MNIST and MNIST"),
+    ("cifar", None, 50_000, "CIFAR-10 and CIFAR-100"),
+    ("folder", Some(1000), 1_281_167, "ImageNet-1k"),
+    ("boxes", Some(80), 118_287, "COCO 2017"),
+];
+
+/// Images of an epoch.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct EpochImages {
+    pub count: usize,
+    pub source: ImageCount,
+}
+
+/// Where the number of images comes from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum ImageCount {
+    /// `--images`.
+    Given,
+    /// The data was opened.
+    Counted,
+    /// The data set that the recipe is made for.
+    Known(&'static str),
+    Assumed,
+}
+
+impl EpochImages {
+    /// What the command line says, then what was counted, then what is known of the recipe's data set.
+    pub fn of(arguments: &Arguments, recipe: &Recipe, classes: usize, counted: Option<usize>) -> EpochImages {
+        let (count, source) = match (arguments.images, counted) {
+            (Some(count), _) => (count, ImageCount::Given),
+            (None, Some(count)) => (count, ImageCount::Counted),
+            (None, None) => known(recipe, classes),
+        };
+        EpochImages { count, source }
+    }
+}
+
+fn known(recipe: &Recipe, classes: usize) -> (usize, ImageCount) {
+    // A recipe for one's own folder has the classes of the folder, whatever those of its network were.
+    let is_own = recipe.data.kind == "folder" && recipe.classes.is_none() && !recipe.name.starts_with("imagenet");
+    let fits = |(kind, of, ..): &&(&str, Option<usize>, usize, &str)| {
+        *kind == recipe.data.kind && of.is_none_or(|of| of == classes && !is_own)
+    };
+    match KNOWN.iter().find(fits) {
+        Some((_, _, count, name)) => (*count, ImageCount::Known(name)),
+        None => (ASSUMED, ImageCount::Assumed),
+    }
+}
+
+impl fmt::Display for EpochImages {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        let count = grouped(self.count as u64);
+        match &self.source {
+            ImageCount::Given => write!(f, "{count} images, as --images says"),
+            ImageCount::Counted => write!(f, "the {count} training images of the data"),
+            ImageCount::Known(name) => {
+                write!(f, "the {count} training images of {name}; --data or --images for others")
+            }
+            ImageCount::Assumed => write!(f, "{count} images, which is assumed: give --data or --images"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn recipes_know_the_size_of_their_data_sets() {
+        let of = |name: &str, classes: usize| {
+            let recipe = octant_recipe::check(octant_recipe::table(name).unwrap()).unwrap();
+            known(&recipe, classes)
+        };
+        assert_eq!(of("mshnet-irstd", 1), (800, ImageCount::Known("IRSTD-1k")));
+        assert_eq!(of("imagenet-resnet50", 1000).0, 1_281_167);
+        assert_eq!(of("cifar100-efficientnetv2", 1000).0, 50_000);
+        assert_eq!(of("detect", 80), (118_287, ImageCount::Known("COCO 2017")));
+        // A folder of one's own may have any number of images, whatever its network was trained on.
+        assert_eq!(of("classify", 1000), (ASSUMED, ImageCount::Assumed));
+        assert_eq!(of("pix2pix", 3), (ASSUMED, ImageCount::Assumed));
+    }
+}

@@ -1,0 +1,121 @@
+//! What `--on` and `--price` name.
+
+use super::board::is_here;
+use anyhow::{Context, Result, bail};
+use octant_pjrt::boards::{BOARDS, Board};
+use octant_pjrt::gpus::{GPUS, Gpu};
+use std::str::FromStr;
+
+/// A machine to plan for.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Machine {
+    /// Compiled ahead of time for a TPU board that is not attached.
+    Board(Board),
+    /// Estimated only: XLA chooses a GPU's kernels by measuring them.
+    Gpu(Gpu),
+    /// Compiled for the GPU of this machine.
+    Here,
+}
+
+impl Machine {
+    pub fn named(name: &str) -> Result<Machine> {
+        if is_here(name) {
+            return Ok(Machine::Here);
+        }
+        if let Ok(gpu) = Gpu::named(name) {
+            return Ok(Machine::Gpu(gpu));
+        }
+        let gpus = || format!("GPUs are {}; cuda is the GPU of this machine", GPUS.map(|gpu| gpu.name).join(", "));
+        Board::named(name).map(Machine::Board).map_err(|error| anyhow::anyhow!("{error}; {}", gpus()))
+    }
+
+    /// Whether a compiler refines its estimate.
+    pub fn is_compiled(&self) -> bool {
+        !matches!(self, Machine::Gpu(_))
+    }
+}
+
+/// The machines that `--on` means, each once: `gpus` and `tpus` are all of them.
+pub(super) fn named(on: &[String]) -> Result<Vec<(String, Machine)>> {
+    let mut machines: Vec<(String, Machine)> = Vec::new();
+    for name in on {
+        let names: Vec<String> = match name.as_str() {
+            "gpus" => GPUS.iter().map(|gpu| gpu.name.to_string()).collect(),
+            "tpus" => BOARDS.iter().map(|board| board.name.to_string()).collect(),
+            name => vec![name.to_string()],
+        };
+        for name in names {
+            let machine = Machine::named(&name)?;
+            if machines.iter().all(|(known, _)| *known != name) {
+                machines.push((name, machine));
+            }
+        }
+    }
+    match machines.is_empty() {
+        true => bail!("--on names no machine"),
+        false => Ok(machines),
+    }
+}
+
+/// A price per hour: of every machine, or of one.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Price {
+    machine: Option<String>,
+    per_hour: f64,
+}
+
+impl FromStr for Price {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Price, String> {
+        let problem = || format!("{text:?} is no price; write 2.5 for all machines, or h200=3.99,t4=0.35");
+        let (machine, number) = match text.split_once('=') {
+            Some((machine, number)) => (Some(machine.trim().to_string()), number),
+            None => (None, text),
+        };
+        let per_hour = number.trim().parse().ok().filter(|price: &f64| price.is_finite() && *price >= 0.0);
+        Ok(Price { machine, per_hour: per_hour.ok_or_else(problem)? })
+    }
+}
+
+/// The price of a machine: its own before that of all.
+pub(super) fn price_of(prices: &[Price], machine: &str) -> Option<f64> {
+    let of = |wanted: Option<&str>| prices.iter().find(|price| price.machine.as_deref() == wanted);
+    of(Some(machine)).or_else(|| of(None)).map(|price| price.per_hour)
+}
+
+/// A price of a machine that is not planned for would change nothing.
+pub(super) fn check_prices(prices: &[Price], machines: &[(String, Machine)]) -> Result<()> {
+    let mut named = prices.iter().filter_map(|price| price.machine.as_deref());
+    let unknown = named.find(|name| machines.iter().all(|(known, _)| known != name));
+    let names: Vec<&str> = machines.iter().map(|(name, _)| name.as_str()).collect();
+    unknown.map_or(Ok(()), |name| {
+        Err(anyhow::anyhow!("{name} has a price but is not planned for; --on names {}", names.join(", ")))
+            .context("--price")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn prices_are_for_all_or_for_one() {
+        let prices: Vec<Price> = ["2", "h200=3.5"].map(|text| text.parse().unwrap()).to_vec();
+        assert_eq!((price_of(&prices, "t4"), price_of(&prices, "h200")), (Some(2.0), Some(3.5)));
+        assert_eq!(price_of(&prices[1..], "t4"), None);
+        assert!(check_prices(&prices, &named(&["t4".into()]).unwrap()).is_err());
+        assert!("t4=cheap".parse::<Price>().is_err());
+    }
+
+    #[test]
+    fn groups_of_machines_are_all_of_them_once() {
+        let gpus = named(&["h200".into(), "gpus".into()]).unwrap();
+        assert_eq!((gpus.len(), gpus[0].0.as_str()), (GPUS.len(), "h200"));
+        let error = named(&["v9-8".into()]).unwrap_err().to_string();
+        assert!(
+            error.contains("there is no board called v9-8; Octant knows v2-8") && error.contains("GPUs are v100"),
+            "{error}"
+        );
+    }
+}

@@ -1,0 +1,132 @@
+//! `export` and `check-export`: what leaves Octant predicts the same elsewhere.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
+
+mod binary;
+
+use binary::{done, octant, refused, refused_with};
+use serde_json::Value;
+use std::path::Path;
+use std::process::Command;
+
+/// A small classifier on generated images, and a folder of them.
+fn classifier(at: &Path) {
+    done(at, &["data", "synth", "shapes", "set", "--count", "60"]);
+    let train = ["train", "classify", "--data", "set", "--model", "resnet-tiny", "--epochs", "1", "--batch-size", "8"];
+    done(at, &[&train[..], &["--device", "cpu", "--out", "run"]].concat());
+}
+
+fn last_line(text: &str) -> Value {
+    serde_json::from_str(text.lines().last().unwrap()).unwrap()
+}
+
+/// `check-export` with the Python of the tests; none where there is none.
+fn check(at: &Path, arguments: &[&str]) -> Option<(i32, String, String)> {
+    let python = std::env::var_os("OCTANT_ORACLE_PYTHON")?;
+    let mut command = Command::new(env!("CARGO_BIN_EXE_octant"));
+    command.current_dir(at).arg("check-export").args(arguments).env("OCTANT_CACHE", at.join("cache"));
+    let output = command.env("OCTANT_PEER_PYTHON", python).output().unwrap();
+    let [out, err] = [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+    Some((output.status.code().unwrap_or(-1), out, err))
+}
+
+#[test]
+fn a_run_could_not_leave_as_a_file_for_other_runtimes() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    classifier(at);
+    let text = done(at, &["export", "run"]);
+    for part in [
+        "run.onnx: ",
+        "opset 18",
+        "takes    images f32[batch, 3, ",
+        "returns  logits f32[batch, ",
+        "check-export run.onnx",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    let line = last_line(&done(at, &["export", "run", "--with-preprocessing", "--out", "whole.onnx", "--json"]));
+    assert_eq!(line["inputs"][0], "image u8[height, width, 3]");
+    assert_eq!(line["outputs"].as_array().unwrap().len(), 3);
+    for file in ["run.onnx", "whole.onnx"] {
+        let Some((code, out, err)) = check(at, &[file, "--data", "set", "--limit", "30", "--json"]) else {
+            return println!("SKIPPED: onnxruntime runs exported models; `cargo xtask test` installs it");
+        };
+        assert_eq!(code, 0, "{file}: {out}{err}");
+        let found = last_line(&out);
+        assert_eq!((&found["images"], &found["changed"]), (&30.into(), &0.into()), "{file}: {found}");
+        assert!(found["largest_relative_difference"].as_f64().unwrap() < 1e-4, "{file}: {found}");
+    }
+    // Other weights at the same place are noticed.
+    done(at, &["export", "run", "--checkpoint", "last", "--out", "last.onnx"]);
+    done(at, &["train", "run", "--epochs", "2", "--device", "cpu"]);
+    let (code, _, err) = check(at, &["last.onnx", "--data", "set"]).unwrap();
+    assert!(code == 1 && err.contains("has other weights than the file was made from"), "{err}");
+}
+
+#[test]
+fn exported_detectors_find_the_same_boxes() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    done(at, &["data", "synth", "scenes", "set", "--count", "60", "--side", "96"]);
+    let train =
+        ["train", "detect", "--data", "set", "--model", "yolov8-tiny", "--image-size", "64", "--batch-size", "8"];
+    let fast = ["--optimizer", "adamw", "--lr", "0.01", "--set", "augment.mosaic=0", "--epochs", "40"];
+    done(at, &[&train[..], &fast, &["--device", "cpu", "--out", "run"]].concat());
+    let forms: [&[&str]; 3] = [&[], &["--nms", "--conf", "0.05"], &["--with-preprocessing", "--nms", "--conf", "0.05"]];
+    for (number, form) in forms.into_iter().enumerate() {
+        let file = format!("{number}.onnx");
+        done(at, &[&["export", "run", "--out", &file][..], form].concat());
+        let Some((code, out, err)) = check(at, &[&file, "--data", "set", "--json"]) else {
+            return println!("SKIPPED: onnxruntime runs exported models; `cargo xtask test` installs it");
+        };
+        assert_eq!(code, 0, "{form:?}: {out}{err}");
+        let found = last_line(&out);
+        assert_eq!(found["changed_beyond_margin"].as_array().unwrap().len(), 0, "{form:?}: {found}");
+        assert!(found["largest_relative_difference"].as_f64().unwrap() < 1e-3, "{form:?}: {found}");
+    }
+}
+
+#[test]
+fn a_missing_runtime_is_one_clear_sentence() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    classifier(at);
+    done(at, &["export", "run"]);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_octant"));
+    command.current_dir(at).args(["check-export", "run.onnx", "--data", "set"]);
+    let output = command.env("OCTANT_PEER_PYTHON", "no-such-python").output().unwrap();
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(text.contains("cannot start no-such-python") && text.contains("install Python 3"), "{text}");
+    refused(
+        at,
+        &["check-export", "run.onnx", "--data", "set", "--runtime", "onxruntime"],
+        "use onnxruntime or openvino",
+    );
+    refused(at, &["check-export", "run/config.toml", "--data", "set"], "it is no ONNX file");
+}
+
+#[test]
+fn flags_without_an_effect_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    refused(at, &["export", "resnet50"], "resnet50 needs weights: give --weights pretrained, a file, or random");
+    refused(at, &["export", "resnet5"], "there is no run or file resnet5, and");
+    let random = ["export", "resnet-tiny", "--weights", "random"];
+    let with = |more: &[&'static str]| [&random[..], more].concat();
+    refused(at, &with(&["--format", "onx"]), "files are written as onnx");
+    refused(at, &with(&["--layout", "nwch"]), "use nchw or nhwc");
+    refused(at, &with(&["--batch", "0"]), "give the number of images, or dynamic");
+    refused(at, &with(&["--opset", "17"]), "opset 17 is not one of 18 to 23");
+    refused(at, &with(&["--nms"]), "suppression is for detectors; resnet-tiny is none");
+    refused(at, &with(&["--checkpoint", "last"]), "--checkpoint chooses among those of a run");
+    refused(at, &with(&["--with-preprocessing", "--batch", "2"]), "remove --batch and --layout");
+    refused_with(at, &with(&["--out", "missing/model.onnx"]), &["cannot write missing/model.onnx"]);
+    let (code, _, err) = octant(at, &with(&["--conf", "0.5"]));
+    assert!(code != 0 && err.contains("--nms"), "{err}");
+    assert!(!at.join("resnet-tiny.onnx").exists());
+    let (code, _, err) = octant(at, &random);
+    assert!(code == 0 && err.contains("random weights"), "{err}");
+    let text = done(at, &with(&["--batch", "2", "--layout", "nhwc", "--image-size", "64", "--out", "other.onnx"]));
+    assert!(text.contains("images f32[2, 64, 64, 3]"), "{text}");
+}

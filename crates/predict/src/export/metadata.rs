@@ -1,0 +1,253 @@
+//! What a file says about itself.
+
+use super::OnnxExport;
+use crate::decode::Preparation;
+use crate::error::{Result, refusal};
+use crate::network::described;
+use crate::{Network, PredictError, PredictOptions};
+use octant_export::onnx::OnnxModel;
+use octant_metrics::boxes::Suppression;
+use octant_recipe::NormalizationMode;
+use octant_zoo::{ModelTask, Preprocessing};
+use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
+
+/// What an exported file says about itself: enough to feed it, to read its outputs, and to compare it with the weights that
+/// it was made from.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct ExportedFacts {
+    entries: Vec<(String, String)>,
+    /// The names of the file's outputs, in order.
+    pub(super) outputs: Vec<String>,
+}
+
+/// Keys of the metadata beside those of files of weights.
+const TASK: &str = "octant.task";
+const OUTPUT: &str = "octant.output";
+const PREPROCESSING: &str = "octant.preprocessing";
+const INSIDE: &str = "octant.with_preprocessing";
+const WEIGHTS: &str = "octant.weights";
+const CHECKSUM: &str = "octant.weights_crc32c";
+const PRECISION: &str = "octant.precision";
+const LAYOUT: &str = "octant.layout";
+const BATCH: &str = "octant.batch";
+const IMAGE_SIZE: &str = "octant.image_size";
+const BOXES: &str = "octant.boxes";
+const LICENSE: &str = "license";
+
+/// What a file returns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum OutputKind {
+    /// The network's output before softmax or sigmoid.
+    Logits,
+    /// Numbers.
+    Values,
+    /// Corners and scores per cell.
+    Rows,
+    /// An image as the network makes it.
+    Image,
+    /// Boxes after suppression.
+    Boxes,
+    /// Probabilities of classes.
+    Classes,
+    /// Marked pixels of the original image.
+    Mask,
+}
+
+impl OutputKind {
+    const ALL: [OutputKind; 7] = [
+        OutputKind::Logits,
+        OutputKind::Values,
+        OutputKind::Rows,
+        OutputKind::Image,
+        OutputKind::Boxes,
+        OutputKind::Classes,
+        OutputKind::Mask,
+    ];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            OutputKind::Logits => "logits",
+            OutputKind::Values => "values",
+            OutputKind::Rows => "rows",
+            OutputKind::Image => "image",
+            OutputKind::Boxes => "boxes",
+            OutputKind::Classes => "classes",
+            OutputKind::Mask => "mask",
+        }
+    }
+
+    /// What a network for a task returns.
+    pub fn of(task: ModelTask, name: &str, options: &OnnxExport) -> OutputKind {
+        match (task, name) {
+            (ModelTask::Classify, "regress") => OutputKind::Values,
+            (ModelTask::Classify, _) if options.preprocessing => OutputKind::Classes,
+            (ModelTask::Segment, _) if options.preprocessing => OutputKind::Mask,
+            (ModelTask::Classify | ModelTask::Segment, _) => OutputKind::Logits,
+            (ModelTask::Detect, _) if options.boxes.is_some() => OutputKind::Boxes,
+            (ModelTask::Detect, _) => OutputKind::Rows,
+            (ModelTask::Translate, _) => OutputKind::Image,
+        }
+    }
+}
+
+impl ExportedFacts {
+    /// Reads them from an ONNX file.
+    pub fn of_onnx(path: &Path) -> Result<ExportedFacts> {
+        let model = OnnxModel::read(path)?;
+        let outputs = model.outputs().into_iter().map(|port| port.name).collect();
+        let facts = ExportedFacts { entries: model.metadata(), outputs };
+        match facts.get(OUTPUT) {
+            Some(_) => Ok(facts),
+            None => Err(refusal!("{} was not written by `octant export`", path.display())),
+        }
+    }
+
+    /// As entries of a file's metadata.
+    pub fn metadata(self) -> Vec<(String, String)> {
+        self.entries
+    }
+
+    fn get(&self, wanted: &str) -> Option<&str> {
+        self.entries.iter().find(|(key, _)| key == wanted).map(|(_, value)| value.as_str())
+    }
+
+    pub(super) fn require(&self, key: &str) -> Result<&str> {
+        self.get(key).ok_or_else(|| refusal!("the file does not say its {key}; export it again"))
+    }
+
+    fn json(&self, key: &str) -> Result<Value> {
+        let text = self.require(key)?;
+        serde_json::from_str(text).map_err(|error| refusal!("the file's {key} cannot be read: {error}"))
+    }
+
+    pub(super) fn output(&self) -> Result<OutputKind> {
+        let name = self.require(OUTPUT)?;
+        let found = OutputKind::ALL.into_iter().find(|kind| kind.name() == name);
+        found.ok_or_else(|| refusal!("the file returns {name}, which this version does not know"))
+    }
+
+    /// The file of weights that it was made from.
+    pub fn weights(&self) -> Option<PathBuf> {
+        self.get(WEIGHTS).map(PathBuf::from)
+    }
+
+    pub(super) fn checksum(&self) -> Result<u32> {
+        let text = self.require(CHECKSUM)?;
+        text.parse().map_err(|_| refusal!("the file's checksum {text} is no number"))
+    }
+
+    /// Height, width and channels of what the network sees.
+    pub(super) fn input(&self) -> Result<[usize; 3]> {
+        serde_json::from_value(self.json("octant.input")?)
+            .map_err(|_| refusal!("the file does not say the size of its images; export it again"))
+    }
+
+    /// The side of images, where it was chosen.
+    pub(super) fn image_size(&self) -> Option<usize> {
+        self.get(IMAGE_SIZE)?.parse().ok()
+    }
+
+    /// The number of images per batch, where it is fixed.
+    pub(super) fn batch(&self) -> Option<usize> {
+        self.get(BATCH)?.parse().ok()
+    }
+
+    /// What layers compute in, `f32` or `f16`.
+    pub fn precision(&self) -> &str {
+        self.get(PRECISION).unwrap_or("f32")
+    }
+
+    pub(super) fn is_channels_first(&self) -> bool {
+        self.get(LAYOUT) != Some("nhwc")
+    }
+
+    /// Whether the file takes images of any size instead of normalized batches.
+    pub fn takes_images(&self) -> bool {
+        self.get(INSIDE) == Some("true")
+    }
+
+    pub(super) fn is_mask(&self) -> bool {
+        self.get(TASK) == Some("segment")
+    }
+
+    /// The rule for boxes of a file that returns them.
+    pub(super) fn boxes(&self) -> Result<Option<Suppression>> {
+        if self.get(BOXES).is_none() {
+            return Ok(None);
+        }
+        let rules = self.json(BOXES)?;
+        let number = |key: &str| {
+            rules[key]
+                .as_f64()
+                .ok_or_else(|| -> PredictError { refusal!("the file's {BOXES} has no {key}; export it again") })
+        };
+        let (score, overlap, most) = (number("score")? as f32, number("overlap")? as f32, number("most")? as usize);
+        Ok(Some(Suppression { score, overlap, most, ..Suppression::prediction() }))
+    }
+
+    /// Factor and offset of every channel: from bytes to what the network sees.
+    pub(super) fn normalization(&self, channels: usize) -> Result<Vec<[f32; 2]>> {
+        let three = |key: &str| -> Result<[f64; 3]> {
+            serde_json::from_value(self.json(key)?).map_err(|_| refusal!("the file's {key} is not three numbers"))
+        };
+        let (mean, deviation) = (three("octant.mean")?, three("octant.deviation")?);
+        let range = self.json("octant.range")?.as_f64().unwrap_or(1.0);
+        let of_channel = |channel: usize| {
+            // As the network's own preprocessing rounds them.
+            let [mean, deviation] = [mean, deviation].map(|values| (values[channel] * 255.0 / range) as f32);
+            let factor = 1.0 / deviation;
+            [factor, -mean * factor]
+        };
+        Ok((0..channels.min(3)).map(of_channel).collect())
+    }
+}
+
+impl Network {
+    /// A checksum of the weights, by which a file is known to belong to them.
+    pub fn checksum(&self) -> u32 {
+        let mut paths: Vec<&String> = self.values.keys().collect();
+        paths.sort();
+        paths.iter().fold(0, |sum, &path| {
+            let sum = crc32c::crc32c_append(sum, path.as_bytes());
+            crc32c::crc32c_append(sum, self.values[path].bytes())
+        })
+    }
+
+    pub(super) fn facts(&self, image: [usize; 3], options: &OnnxExport) -> Result<ExportedFacts> {
+        let entry = self.entry()?;
+        let usual = Preprocessing { input: image, ..entry.preprocessing };
+        let preprocessing = match self.recipe.normalize {
+            NormalizationMode::Model => usual,
+            NormalizationMode::None => Preprocessing { range: 255.0, mean: [0.0; 3], deviation: [1.0; 3], ..usual },
+        };
+        let mut entries = octant_zoo::identity::metadata(entry, &preprocessing, self.outputs, &self.names);
+        let side = options.image_size;
+        let steps = Preparation::of(self, &PredictOptions { side, ..PredictOptions::default() })?.describe(described);
+        let mut add = |key: &str, value: String| entries.push((key.into(), value));
+        add(TASK, self.recipe.task.clone());
+        add(OUTPUT, OutputKind::of(entry.task, &self.recipe.task, options).name().into());
+        add(PREPROCESSING, steps);
+        add(INSIDE, options.preprocessing.to_string());
+        add(PRECISION, if options.half { "f16" } else { "f32" }.into());
+        add(LAYOUT, if options.channels_first { "nchw" } else { "nhwc" }.into());
+        if let Some(batch) = options.batch {
+            add(BATCH, batch.to_string());
+        }
+        if let Some(side) = side {
+            add(IMAGE_SIZE, side.to_string());
+        }
+        if let Some(Suppression { score, overlap, most, .. }) = &options.boxes {
+            add(BOXES, json!({ "score": score, "overlap": overlap, "most": most }).to_string());
+        }
+        if let Some(path) = &self.source.path {
+            let path = std::path::absolute(path).unwrap_or_else(|_| path.clone());
+            add(WEIGHTS, path.display().to_string());
+        }
+        add(CHECKSUM, self.checksum().to_string());
+        if let Some(license) = &options.license {
+            add(LICENSE, license.clone());
+        }
+        Ok(ExportedFacts { entries, outputs: Vec::new() })
+    }
+}

@@ -1,0 +1,173 @@
+//! Networks as files that other runtimes execute.
+//!
+//! What is exported is what the predictor runs: the same trace, the same weights, the same preprocessing. Without
+//! preprocessing, a file takes normalized images and returns the network's output, as PyTorch's exports do.
+
+mod check;
+mod compare;
+mod geometry;
+mod metadata;
+mod peer;
+
+use crate::decode::Preparation;
+use crate::error::{Result, refuse};
+use crate::programs::{self, Key};
+use crate::{Layer, Network, PredictOptions};
+use octant_export::NetworkOptions;
+use octant_export::onnx::{ATTENTION, BoxRules, Decoder, OnnxModel, OnnxOptions};
+use octant_graph::{DType, Graph, Shape, Trace};
+use octant_metrics::boxes::Suppression;
+use octant_nn::{Context, Mode, Precision};
+use octant_recipe::{NormalizationMode, Recipe};
+use octant_train::step::StepOptions;
+use octant_zoo::ModelTask;
+
+pub use check::{ExportCheck, check_export, exported_network};
+pub use metadata::ExportedFacts;
+use metadata::OutputKind;
+pub use peer::{PeerChoice, PeerRuntime};
+
+/// How many of the likeliest classes a file with its preprocessing lists.
+const TOP: usize = 5;
+
+/// How a network is written as an ONNX file.
+#[derive(Debug, Clone)]
+pub struct OnnxExport {
+    /// The version of ONNX's operators.
+    pub opset: i64,
+    /// Layers compute in f16 instead of f32. Inputs and outputs stay f32, so that callers need not change.
+    pub half: bool,
+    /// Images are `[N, C, H, W]`; otherwise `[N, H, W, C]`.
+    pub channels_first: bool,
+    /// The batch size; any if not given.
+    pub batch: Option<usize>,
+    /// The side of the images, where it is not the one that the network was trained with.
+    pub image_size: Option<usize>,
+    /// Detectors: boxes after suppression by these rules instead of a row per cell.
+    pub boxes: Option<Suppression>,
+    /// The file takes one u8 image of any size, `[height, width, channels]`, and returns what the predictor predicts.
+    pub preprocessing: bool,
+    /// The license of the weights, where it is known.
+    pub license: Option<String>,
+}
+
+impl Default for OnnxExport {
+    fn default() -> OnnxExport {
+        OnnxExport {
+            opset: OnnxOptions::default().opset,
+            half: false,
+            channels_first: true,
+            batch: None,
+            image_size: None,
+            boxes: None,
+            preprocessing: false,
+            license: None,
+        }
+    }
+}
+
+impl Network {
+    /// The network as an ONNX model.
+    ///
+    /// ```
+    /// # use octant_predict::{ModelChoice, Network, OnnxExport};
+    /// let network = Network::of_model(octant_zoo::find("resnet-tiny")?, None, &ModelChoice::default())?;
+    /// let model = network.to_onnx(&OnnxExport::default())?;
+    /// assert_eq!(model.inputs()[0].to_string(), "images f32[batch, 3, 32, 32]");
+    /// assert_eq!(model.outputs()[0].to_string(), "logits f32[batch, 10]");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn to_onnx(mut self, options: &OnnxExport) -> Result<OnnxModel> {
+        if options.batch == Some(0) {
+            refuse!("a batch has at least one image");
+        }
+        let precision = if options.half { Precision::Bf16 } else { Precision::F32 };
+        self.recipe.step = StepOptions { precision, ..self.recipe.step };
+        let task = self.entry()?.task;
+        if options.boxes.is_some() && task != ModelTask::Detect {
+            refuse!("suppression is for detectors; {} is none", self.recipe.model);
+        }
+        if options.preprocessing && options.batch.is_some() {
+            refuse!("a file with its preprocessing takes one image at a time; leave the batch away");
+        }
+        let mut options = options.clone();
+        if options.preprocessing && task == ModelTask::Detect {
+            // A row per cell is no prediction.
+            options.boxes.get_or_insert_with(Suppression::prediction);
+        }
+        let preparation = self.prepared_for(options.image_size)?;
+        let image = self.exported_size(&preparation, options.image_size)?;
+        let trace = |batch: usize| self.exported_graph(batch, image, options.preprocessing);
+        let traced = NetworkOptions { half: options.half, attention: options.opset >= ATTENTION };
+        let network = octant_export::Network::new(trace, &self.values, traced)?;
+        let network = match if options.preprocessing { Some(1) } else { options.batch } {
+            Some(batch) => network.with_batch(batch),
+            None => network,
+        };
+        let kind = OutputKind::of(task, &self.recipe.task, &options);
+        let onnx = OnnxOptions {
+            opset: options.opset,
+            channels_first: options.channels_first,
+            metadata: self.facts(image, &options)?.metadata(),
+            outputs: vec![kind.name().into()],
+            input: options.preprocessing.then(|| geometry::image_input(&preparation)).transpose()?,
+            decoder: match (kind, &options.boxes) {
+                (OutputKind::Boxes, Some(rules)) => Decoder::Boxes(self.box_rules(rules)?),
+                (OutputKind::Classes, _) => Decoder::Classes { top: TOP },
+                (OutputKind::Mask, _) => Decoder::Mask,
+                (OutputKind::Logits | OutputKind::Values | OutputKind::Rows | OutputKind::Image, _)
+                | (OutputKind::Boxes, None) => Decoder::Outputs,
+            },
+        };
+        Ok(octant_export::onnx::export(&network, &onnx)?)
+    }
+
+    /// How images of that side are prepared.
+    fn prepared_for(&mut self, side: Option<usize>) -> Result<Preparation> {
+        if let Some(side) = side {
+            self.resize_images(side)?;
+        }
+        Preparation::of(self, &PredictOptions { side, ..PredictOptions::default() })
+    }
+
+    /// Height, width and channels of the images of an export.
+    fn exported_size(&self, preparation: &Preparation, side: Option<usize>) -> Result<[usize; 3]> {
+        let input = self.entry()?.preprocessing.input;
+        // Networks that take images of any size are exported for one.
+        let any = || side.map_or([input[0], input[1]], |side| [side; 2]);
+        let [height, width] = preparation.size().unwrap_or_else(any);
+        Ok([height, width, input[2]])
+    }
+
+    /// The network over a batch of normalized images, or the prediction over a batch of bytes.
+    fn exported_graph(&self, batch: usize, [height, width, channels]: [usize; 3], of_bytes: bool) -> Result<Graph> {
+        let dims = [batch, height, width, channels];
+        if of_bytes {
+            let key = Key { layer: Layer::Prediction, input: Shape::new(DType::U8, dims) };
+            return Ok(programs::traced(&key, self)?.0.graph);
+        }
+        let input = Shape::new(DType::F32, dims);
+        if self.entry()?.task != ModelTask::Detect {
+            let (program, _) = programs::traced(&Key { layer: Layer::Output, input }, self)?;
+            return Ok(program.graph);
+        }
+        // A detector's own output is numbers per cell of its feature maps; corners and scores are what others can read.
+        let recipe = Recipe { normalize: NormalizationMode::None, ..self.recipe.clone() };
+        let task = octant_recipe::task(&recipe, self.outputs, [height, width, channels], self.warm_up)?;
+        let trace = Trace::new();
+        let images = trace.input("images", input);
+        let context = Context::new(&trace, Mode::Evaluate, recipe.step.precision);
+        let rows = task.predict(&context, &images).convert(DType::F32);
+        Ok(trace.finish(&[rows])?)
+    }
+
+    /// The predictor's rule for boxes. A head without repeated boxes needs no suppression.
+    fn box_rules(&self, rules: &Suppression) -> Result<BoxRules> {
+        if rules.several_classes || !rules.only.is_empty() {
+            refuse!("a file returns one class per cell, of all classes");
+        }
+        let repeats = !self.model()?.detector().is_some_and(|head| head.one_to_one);
+        let overlap = (repeats && rules.overlap < 1.0).then_some(rules.overlap);
+        Ok(BoxRules { score: rules.score, overlap, most: rules.most })
+    }
+}

@@ -1,0 +1,148 @@
+//! A model file in another runtime: a Python process that executes batches.
+
+use crate::error::{Result, refusal, refuse};
+use octant_graph::{DType, Shape};
+use octant_tensor::{AlignedBytes, Bytes, HostTensor};
+use serde_json::{Value, json};
+use std::collections::HashMap;
+use std::ffi::OsString;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::path::Path;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+const SCRIPT: &str = include_str!("peer.py");
+
+/// A runtime that executes exported files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PeerRuntime {
+    /// onnxruntime.
+    OnnxRuntime,
+    /// OpenVINO.
+    OpenVino,
+}
+
+impl PeerRuntime {
+    /// All of them, by the names of their packages.
+    pub const NAMED: [(&'static str, PeerRuntime); 2] =
+        [("onnxruntime", PeerRuntime::OnnxRuntime), ("openvino", PeerRuntime::OpenVino)];
+
+    /// The name of its package.
+    pub fn name(self) -> &'static str {
+        match self {
+            PeerRuntime::OnnxRuntime => "onnxruntime",
+            PeerRuntime::OpenVino => "openvino",
+        }
+    }
+}
+
+impl std::str::FromStr for PeerRuntime {
+    type Err = crate::PredictError;
+
+    fn from_str(text: &str) -> Result<PeerRuntime> {
+        let found = PeerRuntime::NAMED.iter().find(|(name, _)| *name == text).map(|(_, runtime)| *runtime);
+        found.ok_or_else(|| refusal!("there is no runtime \"{text}\"; use onnxruntime or openvino"))
+    }
+}
+
+/// A runtime, and the Python that has it.
+#[derive(Debug, Clone)]
+pub struct PeerChoice {
+    /// The runtime.
+    pub runtime: PeerRuntime,
+    /// The interpreter, such as `python3`.
+    pub python: OsString,
+}
+
+/// The process. It ends with its input.
+pub(super) struct Peer {
+    child: Child,
+    input: Option<ChildStdin>,
+    output: BufReader<ChildStdout>,
+    /// The names of the file's outputs: runtimes may call them otherwise, but keep their order.
+    outputs: Vec<String>,
+    /// Name and version.
+    pub name: String,
+}
+
+impl Peer {
+    pub fn start(PeerChoice { runtime, python }: &PeerChoice, file: &Path, outputs: &[String]) -> Result<Peer> {
+        let mut command = Command::new(python);
+        command.args(["-c", SCRIPT, runtime.name()]).arg(file).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let shown = python.to_string_lossy();
+        let spawned = command.spawn();
+        let mut child = spawned.map_err(|error| refusal!("cannot start {shown}: {error}; install Python 3"))?;
+        let (Some(input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
+            unreachable!("both ends were asked for")
+        };
+        let (output, outputs) = (BufReader::new(output), outputs.to_vec());
+        let mut peer = Peer { child, input: Some(input), output, outputs, name: String::new() };
+        let message = peer.message()?;
+        if let Some(missing) = message["missing"].as_str() {
+            let name = runtime.name();
+            refuse!("{name} is not installed for {shown} ({missing}); run `{shown} -m pip install {name}`");
+        }
+        peer.name = message["runtime"].as_str().unwrap_or(runtime.name()).to_string();
+        Ok(peer)
+    }
+
+    /// What the model makes of a batch, by the names of its outputs.
+    pub fn run(&mut self, batch: &HostTensor) -> Result<HashMap<String, HostTensor>> {
+        let dtype = match batch.dtype() {
+            DType::U8 => "|u1",
+            DType::F32 => "<f4",
+            other => refuse!("models take u8 and f32, not {other}"),
+        };
+        let header = json!({ "dims": batch.dims(), "dtype": dtype });
+        let sent = self.input.as_mut().map(|input| {
+            writeln!(input, "{header}")?;
+            input.write_all(batch.bytes())?;
+            input.flush()
+        });
+        if let Some(Err(error)) = sent {
+            refuse!("{} ended early: {error}", self.name);
+        }
+        let message = self.message()?;
+        let listed = message["tensors"].as_array().cloned().unwrap_or_default();
+        let names = self.outputs.clone();
+        names.into_iter().zip(&listed).map(|(name, tensor)| Ok((name, self.tensor(tensor)?))).collect()
+    }
+
+    fn tensor(&mut self, described: &Value) -> Result<HostTensor> {
+        let dtype = match described["dtype"].as_str() {
+            Some("<f4") => DType::F32,
+            Some("<f2") => DType::F16,
+            Some("<i8") => DType::I64,
+            Some("<i4") => DType::I32,
+            Some("|u1") => DType::U8,
+            other => refuse!("{} returned elements of {other:?}", self.name),
+        };
+        let dims: Option<Vec<usize>> =
+            described["dims"].as_array().and_then(|dims| dims.iter().map(|dim| Some(dim.as_u64()? as usize)).collect());
+        let Some(dims) = dims else { refuse!("{} described a tensor as {described}", self.name) };
+        let shape = Shape::new(dtype, dims);
+        let mut bytes = vec![0; shape.bytes()];
+        self.output.read_exact(&mut bytes).map_err(|error| refusal!("{} ended early: {error}", self.name))?;
+        Ok(HostTensor::from_bytes(shape, Bytes::new(AlignedBytes::copy_of(&bytes)))?)
+    }
+
+    fn message(&mut self) -> Result<Value> {
+        let mut line = String::new();
+        let read = self.output.read_line(&mut line);
+        let message: Value = match read.map(|_| serde_json::from_str(&line)) {
+            Ok(Ok(message)) => message,
+            _ => refuse!("Python ended without a result; its message stands above"),
+        };
+        match message["error"].as_str() {
+            Some(error) => Err(refusal!("the runtime refused the file: {error}")),
+            None => Ok(message),
+        }
+    }
+}
+
+impl Drop for Peer {
+    fn drop(&mut self) {
+        // The process reads until its input ends.
+        self.input = None;
+        let _ = self.child.wait();
+    }
+}

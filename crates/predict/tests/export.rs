@@ -1,0 +1,189 @@
+//! Exported files predict what the predictor predicts. Needs a Python with onnxruntime; `cargo xtask test` sets one up.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
+
+use octant_cpu::CpuBackend;
+use octant_imaging::Image;
+use octant_metrics::boxes::Suppression;
+use octant_predict::{
+    ExportCheck, ExportedFacts, ModelChoice, Network, OnnxExport, PeerChoice, PeerRuntime, check_export,
+};
+use octant_runtime::Backend;
+use octant_tensor::HostTensor;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// A network whose layers all matter: running statistics and biases differ from their first values, and detectors are not
+/// sure that there is nothing.
+fn network(name: &str) -> Network {
+    let mut network =
+        Network::of_model(octant_zoo::find(name).unwrap(), None, &ModelChoice { seed: 3, ..Default::default() })
+            .unwrap();
+    for value in network.values.values_mut().filter(|value| value.dtype().is_float()) {
+        let numbers = value.to_f64s();
+        let is_prior = numbers.iter().all(|&number| number < -2.0);
+        let varied = |(index, number): (usize, &f64)| {
+            let wave = (index as f64 * 1.7).sin();
+            if is_prior { 0.4 * wave } else { number * (1.0 + 0.1 * wave) + 0.02 * (index as f64).cos().abs() }
+        };
+        let varied: Vec<f64> = numbers.iter().enumerate().map(varied).collect();
+        *value = HostTensor::from_f64s(value.shape().clone(), &varied).unwrap();
+    }
+    network
+}
+
+/// Images of sizes that no transform likes.
+fn images(folder: &Path, sizes: &[[usize; 2]]) -> Vec<PathBuf> {
+    let of_size = |(number, &[height, width]): (usize, &[usize; 2])| {
+        // One of them is gray.
+        let channels = if number == 4 { 1 } else { 3 };
+        let image = Image::from_fn(height, width, channels, |row, column, channel| {
+            let wave = (row as f64 * 0.31 + channel as f64).sin() * (column as f64 * 0.17 + number as f64).cos();
+            let noise = (row * 7919 + column * 104_729 + channel * 31 + number) % 97;
+            (127.0 + 90.0 * wave) as u8 ^ (noise as u8 >> 2)
+        });
+        let path = folder.join(format!("{number:03}.png"));
+        octant_data::write_png_u8(&path, &image).unwrap();
+        path
+    };
+    sizes.iter().enumerate().map(of_size).collect()
+}
+
+const SIZES: [[usize; 2]; 7] = [[40, 50], [64, 64], [1, 1], [17, 400], [33, 20], [400, 300], [97, 31]];
+
+/// Exports a network and compares it on images; none without a Python.
+fn checked(name: &str, options: &OnnxExport, sizes: &[[usize; 2]]) -> Option<ExportCheck> {
+    checked_in(PeerRuntime::OnnxRuntime, name, options, sizes)
+}
+
+fn checked_in(runtime: PeerRuntime, name: &str, options: &OnnxExport, sizes: &[[usize; 2]]) -> Option<ExportCheck> {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("model.onnx");
+    network(name).to_onnx(options).unwrap_or_else(|error| panic!("{name}: {error}")).write(&file).unwrap();
+    let facts = ExportedFacts::of_onnx(&file).unwrap();
+    let Some(python) = std::env::var_os("OCTANT_ORACLE_PYTHON") else {
+        println!("SKIPPED: onnxruntime runs exported models; `cargo xtask test` installs it");
+        return None;
+    };
+    let images = images(folder.path(), sizes);
+    let backend: Arc<dyn Backend> = Arc::new(CpuBackend::with_threads(1).unwrap());
+    let peer = PeerChoice { runtime, python };
+    let found = check_export(&file, &facts, network(name), &images, &backend, &peer, &mut |_| ());
+    let found = found.unwrap_or_else(|error| panic!("{name} {options:?}: {error}"));
+    println!("{name}: {found:?}");
+    Some(found)
+}
+
+const MODELS: [&str; 8] = [
+    "resnet-tiny",
+    "vit-test",
+    "swin-test",
+    "convnext-test",
+    "mobilenet_v3-tiny",
+    "mshnet-tiny",
+    "yolov8-tiny",
+    "edsr-tiny",
+];
+
+#[test]
+fn files_predict_what_the_predictor_predicts() {
+    for (_, runtime) in PeerRuntime::NAMED {
+        for name in MODELS {
+            let Some(found) = checked_in(runtime, name, &OnnxExport::default(), &SIZES) else { return };
+            assert_eq!((found.images, found.beyond_margin), (SIZES.len(), vec![]), "{name} {runtime:?}");
+            assert!(found.difference < 1e-4, "{name} {runtime:?}: {}", found.difference);
+        }
+    }
+}
+
+#[test]
+fn layouts_batches_and_opsets_do_not_change_predictions() {
+    let options = [
+        OnnxExport { channels_first: false, ..OnnxExport::default() },
+        OnnxExport { batch: Some(3), ..OnnxExport::default() },
+        OnnxExport { opset: 20, ..OnnxExport::default() },
+        OnnxExport { opset: 23, image_size: Some(64), ..OnnxExport::default() },
+    ];
+    for (name, options) in ["resnet-tiny", "mshnet-tiny", "vit-test", "convnext-test"].iter().zip(options) {
+        let Some(found) = checked(name, &options, &SIZES) else { return };
+        assert_eq!((found.images, found.beyond_margin), (SIZES.len(), vec![]), "{name} {options:?}");
+        assert!(found.difference < 1e-4, "{name}: {}", found.difference);
+    }
+}
+
+#[test]
+fn boxes_after_suppression_are_those_of_the_predictor() {
+    for (score, most) in [(0.45, 300), (0.4, 7)] {
+        let boxes = Some(Suppression { score, most, ..Suppression::prediction() });
+        let options = OnnxExport { boxes, ..OnnxExport::default() };
+        let Some(found) = checked("yolov8-tiny", &options, &SIZES) else { return };
+        assert_eq!(found.beyond_margin, Vec::<PathBuf>::new(), "{score}");
+        // Random weights have many equal scores; not all images may be undecided.
+        assert!(found.difference < 1e-4 && found.changed < found.images, "{found:?}");
+    }
+}
+
+#[test]
+fn half_precision_halves_the_file_and_stays_close() {
+    for name in ["resnet-tiny", "vit-test", "yolov8-tiny", "mobilenet_v3-tiny"] {
+        let size = |half: bool| {
+            let options = OnnxExport { half, ..OnnxExport::default() };
+            network(name).to_onnx(&options).unwrap().to_bytes().len()
+        };
+        assert!((size(true) as f64) < 0.7 * size(false) as f64, "{name}: {} of {}", size(true), size(false));
+        let Some(found) = checked(name, &OnnxExport { half: true, ..OnnxExport::default() }, &SIZES) else { return };
+        assert!(found.difference < 3e-2 && found.difference > 1e-6, "{name}: {}", found.difference);
+    }
+}
+
+#[test]
+fn files_with_preprocessing_take_images_of_any_size() {
+    let sizes: Vec<[usize; 2]> = SIZES.into_iter().chain([[400, 3000], [3000, 400], [250, 251]]).collect();
+    for name in ["resnet-tiny", "vit_timm-test", "mshnet-tiny", "yolov8-tiny"] {
+        let boxes = (name == "yolov8-tiny").then(|| Suppression { score: 0.45, ..Suppression::prediction() });
+        let options = OnnxExport { preprocessing: true, boxes, ..OnnxExport::default() };
+        let Some(found) = checked(name, &options, &sizes) else { return };
+        assert_eq!(found.beyond_margin.len(), 0, "{name}: {found:?}");
+        assert!(found.difference < 1e-3, "{name}: {}", found.difference);
+    }
+}
+
+#[test]
+fn weights_that_do_not_fit_go_to_a_second_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("model.onnx");
+    let whole = network("resnet-tiny").to_onnx(&OnnxExport::default()).unwrap().to_bytes().len();
+    let model = network("resnet-tiny").to_onnx(&OnnxExport::default()).unwrap();
+    let files = model.write_within(&file, whole / 2).unwrap();
+    let beside = folder.path().join("model.onnx.data");
+    assert_eq!(files.weights.as_deref(), Some(&*beside));
+    let sizes = [&file, &beside].map(|path| std::fs::metadata(path).unwrap().len());
+    assert_eq!(files.bytes, sizes[0] + sizes[1]);
+    assert!(sizes[0] < whole as u64 / 2, "{sizes:?}");
+    let Some(python) = std::env::var_os("OCTANT_ORACLE_PYTHON") else { return };
+    let facts = ExportedFacts::of_onnx(&file).unwrap();
+    let backend: Arc<dyn Backend> = Arc::new(CpuBackend::with_threads(1).unwrap());
+    let peer = PeerChoice { runtime: PeerRuntime::OnnxRuntime, python };
+    let images = images(folder.path(), &SIZES[..2]);
+    let found = check_export(&file, &facts, network("resnet-tiny"), &images, &backend, &peer, &mut |_| ()).unwrap();
+    assert!(found.difference < 1e-4);
+}
+
+#[test]
+fn what_cannot_be_exported_is_refused_with_a_sentence() {
+    let refused = |name: &str, options: OnnxExport| network(name).to_onnx(&options).err().unwrap().to_string();
+    let usual = OnnxExport::default;
+    assert_eq!(refused("resnet-tiny", OnnxExport { opset: 17, ..usual() }), "opset 17 is not one of 18 to 23");
+    let boxes = Some(Suppression::prediction());
+    let text = refused("resnet-tiny", OnnxExport { boxes, ..usual() });
+    assert_eq!(text, "suppression is for detectors; resnet-tiny is none");
+    let text = refused("edsr-tiny", OnnxExport { preprocessing: true, ..usual() });
+    assert!(text.contains("without preprocessing"), "{text}");
+    let text = refused("resnet-tiny", OnnxExport { preprocessing: true, batch: Some(2), ..usual() });
+    assert!(text.contains("one image at a time"), "{text}");
+    let mut large = network("resnet-tiny");
+    let weight = large.values.get_mut("fc.weight").unwrap();
+    *weight = HostTensor::from_f64s(weight.shape().clone(), &vec![1e6; weight.shape().elements()]).unwrap();
+    let text = large.to_onnx(&OnnxExport { half: true, ..usual() }).err().unwrap().to_string();
+    assert!(text.contains("fc.weight has numbers above 65504"), "{text}");
+}

@@ -36,6 +36,12 @@ use std::sync::Arc;
 /// # Ok::<(), octant_device::DeviceError>(())
 /// ```
 pub fn open(name: &str, options: &Options) -> Result<Arc<dyn Backend>> {
+    let backend = opened(name, options)?;
+    options.without_effect(backend.name()).iter().for_each(|sentence| options.message(sentence));
+    Ok(backend)
+}
+
+fn opened(name: &str, options: &Options) -> Result<Arc<dyn Backend>> {
     let (name, gpus) = match name.split_once(':') {
         Some((kind @ ("cuda" | "gpu"), wanted)) => (kind, gpus::chosen(wanted)?),
         _ => (name, Vec::new()),
@@ -81,7 +87,7 @@ fn automatic(options: &Options) -> Result<Arc<dyn Backend>> {
         if surroundings::what_is_missing(kind).is_some() {
             continue;
         }
-        match open(name, options) {
+        match opened(name, options) {
             Ok(backend) => {
                 options.message(&format!("device: {name}, because it is here"));
                 return Ok(backend);

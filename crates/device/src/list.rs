@@ -1,11 +1,11 @@
 //! Everything that could be opened on this machine, and why the rest cannot.
 
-use crate::{Options, Result, kinds, open};
+use crate::{Options, Result, kinds, opened};
 use octant_pjrt::discover::{self, FoundPlugin, PluginKind};
 use octant_pjrt::{ApiVersion, Holder, Plugin, environment, holders, surroundings};
 use octant_runtime::{Device, MemoryUse};
 
-/// An entry of the list of devices. `name` is what [`open`] takes, or `other` for a plugin that the user named.
+/// An entry of the list of devices. `name` is what [`open`](crate::open) takes, or `other` for a plugin that the user named.
 pub enum Listed<'a> {
     /// A plugin; its devices follow.
     Plugin {
@@ -79,8 +79,8 @@ fn through_plugin(
     report().unwrap_or_else(|error| unusable(name, &error, each));
 }
 
-fn devices(name: &str, opened_by: &str, options: &Options, each: &mut dyn FnMut(Listed)) -> Result<()> {
-    let backend = open(opened_by, options)?;
+fn devices(name: &str, path: &str, options: &Options, each: &mut dyn FnMut(Listed)) -> Result<()> {
+    let backend = opened(path, options)?;
     // Devices without memory statistics are listed too.
     let memory = backend.memory().unwrap_or_default();
     for (position, device) in backend.devices().iter().enumerate() {

@@ -71,6 +71,21 @@ impl Options {
         Ok(Options { repeatable, plain_attention, gpu_memory: gpu_memory.transpose()?, ..Options::default() })
     }
 
+    /// Options that were given and change nothing on a backend of that name, each in a sentence that says why.
+    pub(crate) fn without_effect(&self, backend: &str) -> Vec<String> {
+        let mut sentences = Vec::new();
+        if self.threads.is_some() && backend != "cpu" {
+            sentences
+                .push(format!("the number of threads has no effect on {backend}: it is for the processor's engine"));
+        }
+        if !self.repeatable && backend != "cuda" {
+            sentences.push(format!(
+                "nondeterministic programs have no effect on {backend}: only GPUs have faster ones that vary"
+            ));
+        }
+        sentences
+    }
+
     /// A sentence for the log.
     pub(crate) fn message(&self, sentence: &str) {
         (self.log)(Notice::Message(sentence));
@@ -129,6 +144,18 @@ mod tests {
         }
         assert!(read(GPU_MEMORY, "0.4").unwrap().of_client(Path::new("/x/libtpu.so"), &[]).unwrap().is_empty());
         assert!(Options { gpu_memory: Some(2.0), ..Options::default() }.of_client(cuda, &[]).is_err());
+    }
+
+    #[test]
+    fn options_of_other_devices_were_accepted_without_a_word() {
+        let options = Options { threads: Some(2), repeatable: false, ..Options::default() };
+        let said = |backend: &str| options.without_effect(backend).join("; ");
+        assert!(
+            said("cpu").contains("nondeterministic programs have no effect on cpu") && !said("cpu").contains("threads")
+        );
+        assert!(said("cuda").contains("threads has no effect on cuda") && !said("cuda").contains("nondeterministic"));
+        assert_eq!(options.without_effect("tpu").len(), 2);
+        assert!(Options::default().without_effect("tpu").is_empty());
     }
 
     #[test]

@@ -22,8 +22,7 @@ pub struct WholeRun {
 pub fn run(directory: &Path) -> Result<WholeRun, Box<dyn std::error::Error>> {
     let device = device::open("auto", &device::Options::from_environment()?)?;
     let mut recipe = table("glyphs")?;
-    let settings =
-        ["model='fashion-cnn-tiny'", "data.train=1280", "data.test=64", "batch_size=16", "phases.0.epochs=3"];
+    let settings = ["data.train=4000", "data.test=200", "batch_size=16", "phases.0.epochs=3"];
     settings.iter().try_for_each(|setting| set_text(&mut recipe, setting))?;
     let files = LocalFiles { cache: directory.with_file_name("cache") };
     let stop = Stop::default();

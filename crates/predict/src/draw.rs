@@ -26,10 +26,7 @@ pub fn boxes(
     found: &[FoundBox],
     names: &[String],
 ) -> Image<u8> {
-    let mut canvas = Image::from_fn(image.height() * factor, image.width() * factor, 3, |row, column, channel| {
-        let pixel = image.pixel(row / factor, column / factor);
-        pixel[channel.min(pixel.len() - 1)]
-    });
+    let mut canvas = enlarged(image, factor);
     let scaled = |value: f64| (value * factor as f64).round().max(0.0) as usize;
     for object in truth {
         let corners = [object.x0, object.y0, object.x1, object.y1].map(|corner| scaled(f64::from(corner)));
@@ -52,17 +49,37 @@ pub fn boxes(
     canvas
 }
 
-/// The image in color, with the pixels where `marked` is not zero in red.
-pub fn mask(image: &Image<u8>, marked: &Image<u8>) -> Image<u8> {
-    Image::from_fn(image.height(), image.width(), 3, |row, column, channel| {
-        let pixel = image.pixel(row, column);
-        let value = pixel[channel.min(pixel.len() - 1)];
-        match (marked.pixel(row, column)[0] > 0, channel) {
-            (true, 0) => 255,
-            (true, _) => value / 3,
-            (false, _) => value,
-        }
+/// The image, enlarged by a whole factor, in color.
+pub fn enlarged(image: &Image<u8>, factor: usize) -> Image<u8> {
+    Image::from_fn(image.height() * factor, image.width() * factor, 3, |row, column, channel| {
+        let pixel = image.pixel(row / factor, column / factor);
+        pixel[channel.min(pixel.len() - 1)]
     })
+}
+
+/// The same with marked pixels in red. Where the ground truth is known, those that belong to it are green, and those that are
+/// missing are yellow.
+pub fn mask(
+    image: &Image<u8>,
+    factor: usize,
+    is_marked: impl Fn(usize, usize) -> bool,
+    truth: Option<&Image<u8>>,
+) -> Image<u8> {
+    let mut canvas = enlarged(image, factor);
+    for row in 0..canvas.height() {
+        for (column, pixel) in canvas.row_mut(row).chunks_exact_mut(3).enumerate() {
+            let (row, column) = (row / factor, column / factor);
+            let [red, green, blue] = [pixel[0], pixel[1], pixel[2]];
+            let is_true = truth.is_some_and(|truth| truth.pixel(row, column)[0] > 0);
+            pixel.copy_from_slice(&match (is_marked(row, column), is_true) {
+                (true, true) => [red / 3, 255, blue / 3],
+                (true, false) => [255, green / 3, blue / 3],
+                (false, true) => [255, 220, blue / 3],
+                (false, false) => [red, green, blue],
+            });
+        }
+    }
+    canvas
 }
 
 fn set(canvas: &mut Image<u8>, row: usize, column: usize, color: [u8; 3]) {
@@ -99,4 +116,21 @@ fn label(canvas: &mut Image<u8>, [left, top]: [usize; 2], text: &str, size: usiz
             set(canvas, top + row, left + 2 + column, white);
         }
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn galleries_and_predictions_mark_masks_alike() {
+        let image = Image::filled(1, 4, 1, 90u8);
+        let truth = Image::from_fn(1, 4, 1, |_, column, _| u8::from(column >= 2));
+        let is_marked = |_: usize, column: usize| column % 2 == 1;
+        let colors = |canvas: &Image<u8>| [0, 2, 4, 6].map(|column| canvas.pixel(1, column).to_vec());
+        let [plain, red, yellow, green] = [[90, 90, 90], [255, 30, 30], [255, 220, 30], [30, 255, 30]];
+        let with_truth = mask(&image, 2, is_marked, Some(&truth));
+        assert_eq!((with_truth.dims(), colors(&with_truth)), ([2, 8, 3], [plain, red, yellow, green].map(Vec::from)));
+        assert_eq!(colors(&mask(&image, 2, is_marked, None)), [plain, red, plain, red].map(Vec::from));
+    }
 }

@@ -256,7 +256,7 @@ impl Prediction {
     pub fn draw(&self, image: &Image<u8>) -> Option<Image<u8>> {
         match &self.output {
             Output::Boxes(boxes) => Some(draw::boxes(image, 1, &[], &boxes.shown, boxes.names.all())),
-            Output::Mask(mask) => Some(draw::mask(image, &mask.marked)),
+            Output::Mask(mask) => Some(draw::mask(image, 1, |row, column| mask.marked.pixel(row, column)[0] > 0, None)),
             Output::Image(made) => Some(made.clone()),
             Output::Classes(_) | Output::Values(_) | Output::Features(_) => None,
         }

@@ -10,6 +10,7 @@ use octant_events::{Canvas, EventWriter, Value};
 use octant_imaging::Image;
 use octant_metrics::boxes::{FoundBox, Rectangle, Suppression, suppress};
 use octant_metrics::images::psnr;
+use octant_predict::draw;
 use octant_recipe::{Data, Recipe, TaskEntry};
 use octant_runtime::{Backend, CompileOptions};
 use octant_tensor::HostTensor;
@@ -102,10 +103,10 @@ impl Gallery {
         let (samples, names) = (&self.samples, &self.classes);
         let marked = match samples.iter().all(|sample| matches!(sample.target, Target::Image(_))) {
             true => draw_translated(samples, &images, &answers, self.has_pairs()?),
-            false => draw(samples, &images, &answers, names, true),
+            false => draw_grid(samples, &images, &answers, names, true),
         };
         let has_marks = samples.iter().any(|sample| matches!(sample.target, Target::Mask(_) | Target::Boxes(_)));
-        let plain = has_marks.then(|| draw(samples, &images, &answers, names, false));
+        let plain = has_marks.then(|| draw_grid(samples, &images, &answers, names, false));
         Ok(Some(Drawn { marked, plain }))
     }
 
@@ -146,7 +147,7 @@ impl Gallery {
 }
 
 /// The grid; without `marks` its images are left as they are.
-fn draw(samples: &[Sample], images: &[&Image<u8>], answers: &[f64], names: &[String], marks: bool) -> Canvas {
+fn draw_grid(samples: &[Sample], images: &[&Image<u8>], answers: &[f64], names: &[String], marks: bool) -> Canvas {
     let has_boxes = samples.iter().any(|sample| matches!(sample.target, Target::Boxes(_)));
     let factor = (if has_boxes { BOXES_SIDE } else { SIDE } / images[0].width().max(1)).max(1);
     let (width, height) = (images[0].width() * factor, images[0].height() * factor);
@@ -155,14 +156,18 @@ fn draw(samples: &[Sample], images: &[&Image<u8>], answers: &[f64], names: &[Str
     let masks = samples.iter().any(|sample| matches!(sample.target, Target::Mask(_)));
     let mut canvas = Canvas::new(cell[0] * COLUMNS, cell[1] * rows + if masks { CAPTION } else { 0 });
     if masks {
-        canvas.letters([4, cell[1] * rows + 8], "green: found   red: marked in vain   yellow: missed", INK);
+        canvas.letters(
+            [4, cell[1] * rows + 8],
+            "green: true positive   red: false positive   yellow: false negative",
+            INK,
+        );
     }
     let share = answers.len() / samples.len().max(1);
     for (index, (sample, image)) in samples.iter().zip(images).enumerate() {
         let answer = &answers[index * share..(index + 1) * share];
         let corner = [index % COLUMNS * cell[0] + 4, index / COLUMNS * cell[1] + 4];
         let target = marks.then_some(&sample.target);
-        canvas.image(corner, width, &enlarged(image, factor, target, answer, names));
+        canvas.image(corner, width, enlarged(image, factor, target, answer, names).values());
         let (said, truth, color) = captions(&sample.target, answer, names);
         let short = |text: String| Canvas::fitted(&text, cell[0] - 8);
         canvas.letters([corner[0], corner[1] + height + 4], &short(said), color);
@@ -237,29 +242,15 @@ fn captions(target: &Target, answer: &[f64], names: &[String]) -> (String, Strin
     }
 }
 
-/// Color pixels of the enlarged image; on masks, what was found is green, what was marked in vain red, what was missed
-/// yellow.
-fn enlarged(image: &Image<u8>, factor: usize, target: Option<&Target>, answer: &[f64], names: &[String]) -> Vec<u8> {
-    if let Some(Target::Boxes(truth)) = target {
-        return octant_predict::draw::boxes(image, factor, truth, &found(answer, names), names).into_values();
+/// The enlarged image in color, as predictions are drawn, with the ground truth beside them.
+fn enlarged(image: &Image<u8>, factor: usize, target: Option<&Target>, answer: &[f64], names: &[String]) -> Image<u8> {
+    let is_marked =
+        |row: usize, column: usize| answer.get(row * image.width() + column).is_some_and(|score| *score >= MARKED);
+    match target {
+        Some(Target::Boxes(truth)) => draw::boxes(image, factor, truth, &found(answer, names), names),
+        Some(Target::Mask(truth)) => draw::mask(image, factor, is_marked, Some(truth)),
+        Some(Target::Class(_) | Target::Values(_) | Target::Image(_)) | None => draw::enlarged(image, factor),
     }
-    let [height, width, _] = image.dims();
-    let pixels =
-        (0..height * factor).flat_map(|row| (0..width * factor).map(move |column| (row / factor, column / factor)));
-    pixels
-        .flat_map(|(row, column)| {
-            let pixel = image.pixel(row, column);
-            let plain = [0, 1, 2].map(|channel| pixel[channel.min(pixel.len() - 1)]);
-            let Some(Target::Mask(mask)) = target else { return plain };
-            let marked = answer.get(row * width + column).is_some_and(|score| *score >= MARKED);
-            match (marked, mask.pixel(row, column)[0] > 0) {
-                (true, true) => [plain[0] / 3, 255, plain[2] / 3],
-                (true, false) => [255, plain[1] / 3, plain[2] / 3],
-                (false, true) => [255, 220, plain[2] / 3],
-                (false, false) => plain,
-            }
-        })
-        .collect()
 }
 
 /// Samples side by side.

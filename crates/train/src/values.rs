@@ -57,6 +57,11 @@ impl Values {
         self.0.values_mut()
     }
 
+    /// One value, to be changed in place.
+    pub fn get_mut(&mut self, name: &str) -> Option<&mut HostTensor> {
+        self.0.get_mut(name)
+    }
+
     /// Keeps the entries whose names satisfy a condition.
     pub fn retain(&mut self, keeps: impl Fn(&str) -> bool) {
         self.0.retain(|name, _| keeps(name));

@@ -13,7 +13,7 @@ use octant_graph::{DType, Graph, Op, Shape};
 use octant_runtime::Program;
 
 /// The share of the published bandwidth that fusions reach.
-const BANDWIDTH_SHARE: f64 = 0.65;
+const BANDWIDTH_SHARE: f64 = 0.7;
 /// The share of the published arithmetic that products and convolutions reach.
 const PRODUCT_SHARE: f64 = 0.6;
 /// Seconds between two kernels.

@@ -27,7 +27,7 @@ pub(crate) struct Arguments {
     /// A model (`octant models` lists them) or a recipe. With --ops: only operations whose name contains this
     model: Option<String>,
     /// Measure single convolutions, matrix products, norms and poolings instead of a model
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["batch_size", "size", "mode", "optimizer", "cores", "steps", "profile"])]
     ops: bool,
     /// Images per step; 32, or what the recipe says, if not given
     #[arg(long)]
@@ -102,6 +102,12 @@ impl Arguments {
 pub(crate) fn run(arguments: Arguments, started: Instant) -> Result<Ending> {
     if arguments.batch_size == Some(0) || arguments.steps == 0 || arguments.size == Some(0) || arguments.rounds == 0 {
         bail!("--batch-size, --size, --steps and --rounds must be at least 1");
+    }
+    let optimizer = arguments.optimizer.is_some().then_some("optimizer");
+    let given = arguments.flags.given().first().map(|(position, _)| position.rsplit('.').next().unwrap_or(position));
+    if let Some(key) = given.or(optimizer).filter(|_| arguments.ops || arguments.mode == "infer") {
+        let what = if arguments.ops { "single operations" } else { "predictions" };
+        bail!("`{key}` is for training steps and changes nothing in {what}; remove it");
     }
     match (&arguments.model, &arguments.peer) {
         _ if arguments.ops => ops::run(&arguments)?,

@@ -12,6 +12,8 @@ pub(crate) const FAST_FLAG: &str = "--fast-nondeterministic";
 
 /// Whether [`FAST_FLAG`] was given. It belongs to all commands, so none of them carries it.
 static IS_FAST: AtomicBool = AtomicBool::new(false);
+/// Whether anything depended on it.
+static IS_READ: AtomicBool = AtomicBool::new(false);
 
 /// Devices that are opened from now on may use kernels whose sums vary.
 pub(crate) fn allow_nondeterministic() {
@@ -20,7 +22,13 @@ pub(crate) fn allow_nondeterministic() {
 
 /// Whether they may.
 pub(crate) fn is_nondeterministic() -> bool {
+    IS_READ.store(true, Ordering::Relaxed);
     IS_FAST.load(Ordering::Relaxed)
+}
+
+/// Whether [`FAST_FLAG`] was given to a command that opened no device. Devices without such kernels report it themselves.
+pub(crate) fn has_ignored_flag() -> bool {
+    IS_FAST.load(Ordering::Relaxed) && !IS_READ.load(Ordering::Relaxed)
 }
 
 /// The flags of commands that choose a device without a recipe.

@@ -22,7 +22,12 @@ pub(crate) struct Arguments {
     /// A run directory, a file of weights that names its network or with --recipe, or images together with --against
     run: PathBuf,
     /// Compare images with these, by MSE, MAE, PSNR and SSIM: a file or a folder
-    #[arg(long, value_name = "PATH")]
+    #[arg(
+        long,
+        value_name = "PATH",
+        conflicts_with_all = ["data", "recipe", "checkpoint", "on_train", "coco", "batch_size", "device", "threads", "cores",
+                              "save_inputs", "plots", "set"]
+    )]
     against: Option<PathBuf>,
     /// The span of values of compared images; what their files' type can hold if not given
     #[arg(long, requires = "against")]
@@ -31,7 +36,7 @@ pub(crate) struct Arguments {
     #[arg(long, visible_alias = "dataset-dir", value_name = "DIR")]
     data: Option<PathBuf>,
     /// What the weights are for, where there is no run directory
-    #[arg(long)]
+    #[arg(long, conflicts_with = "checkpoint")]
     recipe: Option<String>,
     /// Which checkpoint of the run, best or last; the best one if not given
     #[arg(long)]
@@ -69,6 +74,9 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
     if let Some(wanted) = &arguments.against {
         return compare(&arguments, wanted);
     }
+    if arguments.batch_size == Some(0) {
+        bail!("--batch-size must be at least 1");
+    }
     let file = file(&arguments)?;
     let data = prepare::evaluation_data(&file.recipe, &file.card.names, &arguments.run, arguments.on_train)?;
     data.remarks.iter().for_each(|remark| eprintln!("warning: {remark}"));
@@ -95,6 +103,10 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
     if let Some(folder) = &arguments.plots {
         std::fs::create_dir_all(folder).with_context(|| format!("cannot write to {}", folder.display()))?;
         octant_run::plots::findings(folder, &found.findings, &data.classes, &**dataset)?;
+        if std::fs::read_dir(folder).is_ok_and(|mut files| files.next().is_none()) {
+            let task = &predictor.network().recipe.task;
+            eprintln!("note: --plots has no effect: to {task} there is neither a confusion matrix nor a curve");
+        }
     }
     if arguments.json {
         let mut line = opened::facts(&predictor);
@@ -147,7 +159,10 @@ fn file(arguments: &Arguments) -> Result<NetworkFile> {
         set.iter().try_for_each(|assignment| octant_recipe::set_text(table, assignment)).map_err(PredictError::from)
     };
     let file = match (run.join("config.toml").is_file(), recipe) {
-        (true, _) => NetworkFile::of_changed_run(run, checkpoint.as_deref(), change)?,
+        (true, Some(_)) => {
+            bail!("{} is a run, which has its recipe; remove --recipe, or change it by --set", run.display())
+        }
+        (true, None) => NetworkFile::of_changed_run(run, checkpoint.as_deref(), change)?,
         (false, Some(recipe)) => {
             let mut table = octant_recipe::table(recipe)?;
             change(&mut table)?;

@@ -98,6 +98,9 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
 /// A model of the zoo, prepared as its weights want it.
 fn of_model(arguments: &Arguments) -> Result<Network> {
     let entry = octant_zoo::find(&arguments.model.to_string_lossy())?;
+    if arguments.checkpoint.is_some() {
+        bail!("--checkpoint chooses among those of a run, and {} is a model; remove it", entry.name);
+    }
     let Some(given) = &arguments.weights else {
         bail!("without weights the features would be random; give --weights FILE, or --weights pretrained");
     };

@@ -10,6 +10,7 @@ mod output;
 mod bench;
 mod board;
 mod check_export;
+mod commands;
 mod compiling;
 mod data;
 mod device;
@@ -92,6 +93,9 @@ enum Command {
     Plugin(plugin::Arguments),
     /// Check that a device of this machine computes correctly
     Selftest(selftest::Arguments),
+    /// List all commands and arguments, for completions, manual pages and tests
+    #[command(hide = true)]
+    Commands(commands::Arguments),
 }
 
 /// How a command that did not fail ended, for the exit code.
@@ -146,7 +150,11 @@ fn main() -> ExitCode {
         Command::Plugin(arguments) => plugin::run(arguments),
         Command::Yolo(_) => Err(anyhow::anyhow!("a yolo command cannot mean another one")),
         Command::Selftest(arguments) => selftest::run(arguments),
+        Command::Commands(arguments) => commands::run(&Cli::command(), &arguments),
     };
+    if result.is_ok() && device::has_ignored_flag() {
+        eprintln!("note: {} has no effect: it chooses kernels of GPUs, and no device was opened", device::FAST_FLAG);
+    }
     output::flush();
     match result {
         Ok(Ending::Done) => ExitCode::SUCCESS,

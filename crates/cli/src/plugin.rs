@@ -57,7 +57,13 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
             let installed = install(kind, from.as_deref(), version.as_deref())?;
             describe(&installed.found, arguments.json);
         }
-        Command::Path { kind: name } => println!("{}", discover::plugin(&[kind(&name)?])?.path.display()),
+        Command::Path { kind: name } => {
+            let found = discover::plugin(&[kind(&name)?])?;
+            match arguments.json {
+                true => Json::line(json!({ "event": "path", "kind": name, "path": found.path })),
+                false => println!("{}", found.path.display()),
+            }
+        }
     }
     Ok(Ending::Done)
 }

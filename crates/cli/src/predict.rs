@@ -41,10 +41,15 @@ pub(crate) struct Arguments {
     #[arg(long, requires = "model", value_name = "FILE")]
     names: Option<PathBuf>,
     /// Raw tensors: a .npy file of images as the network sees them, after normalization
-    #[arg(long, requires_all = ["model", "output"], value_name = "FILE")]
+    #[arg(
+        long,
+        requires_all = ["model", "output"],
+        conflicts_with_all = ["names", "top", "conf", "iou", "max_det", "only", "size", "labels", "coco", "tile"],
+        value_name = "FILE"
+    )]
     input: Option<PathBuf>,
     /// Raw tensors: the order of axes in the input and the output, nchw or nhwc
-    #[arg(long, default_value = "nchw")]
+    #[arg(long, requires = "input", default_value = "nchw")]
     layout: String,
     /// Raw tensors: the pooled features instead of the network's output
     #[arg(long, requires = "input")]
@@ -56,25 +61,26 @@ pub(crate) struct Arguments {
     #[arg(long)]
     top: Option<usize>,
     /// Which checkpoint of the run, best or last; the best one if not given
-    #[arg(long)]
+    #[arg(long, conflicts_with = "model")]
     checkpoint: Option<String>,
-    /// The seed of random weights
-    #[arg(long, default_value_t = 0)]
-    seed: u64,
-    /// With --model: what layers compute in, f32 or bf16
-    #[arg(long, default_value = "f32")]
-    precision: String,
+    /// With --model: the seed of random weights, 0 if not given
+    #[arg(long, requires = "model")]
+    seed: Option<u64>,
+    /// What layers compute in, f32 or bf16; as the run was trained if not given, f32 with --model
+    #[arg(long)]
+    precision: Option<String>,
     #[command(flatten)]
     device: DeviceFlags,
     /// Detectors: boxes with a lower score are not shown (0.25 if not given), nor written by --coco (0.001 if not given)
     #[arg(long)]
     conf: Option<f32>,
     /// Detectors: of two boxes of a class that overlap more than this, only the one with the higher score is kept
-    #[arg(long, default_value_t = 0.7)]
-    iou: f32,
-    /// Detectors: the most boxes per image
-    #[arg(long, default_value_t = 300)]
-    max_det: usize,
+    /// [default: 0.7]
+    #[arg(long)]
+    iou: Option<f32>,
+    /// Detectors: the most boxes per image [default: 300]
+    #[arg(long)]
+    max_det: Option<usize>,
     /// Detectors: only these classes, by name or number
     #[arg(long, value_delimiter = ',', value_name = "CLASS,…")]
     only: Vec<String>,
@@ -88,9 +94,9 @@ pub(crate) struct Arguments {
     /// score above --conf, or above 0.001 if that is not given
     #[arg(long, value_name = "FILE")]
     coco: Option<PathBuf>,
-    /// Image to image: larger images are cut into overlapping tiles of this side, so that they fit into memory
-    #[arg(long, default_value_t = 1024)]
-    tile: usize,
+    /// Image to image: larger images are cut into overlapping tiles of this side, so that they fit into memory [default: 1024]
+    #[arg(long)]
+    tile: Option<usize>,
     /// Print one JSON object per image instead of CSV
     #[arg(long)]
     json: bool,
@@ -117,7 +123,11 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
         [] => bail!("give a run directory and images, or --model NAME with images or --input and --output"),
         [_] => bail!("give the images to look at after the run directory"),
         [run, images @ ..] => {
-            let network = opened::network(run, arguments.checkpoint.as_deref())?.network()?;
+            let mut file = opened::network(run, arguments.checkpoint.as_deref())?;
+            if let Some(precision) = &arguments.precision {
+                file = file.with_precision(octant_recipe::precision(precision)?);
+            }
+            let network = file.network()?;
             let folder = if run.is_dir() { run.join("predictions") } else { "predictions".into() };
             predict(network, images, folder, 1, &arguments)
         }
@@ -129,12 +139,16 @@ fn of_model(entry: &'static ModelEntry, arguments: &Arguments) -> Result<Network
     if arguments.classes == Some(0) {
         bail!("--classes must be at least 1");
     }
+    // Without weights, or with a part of them, there is something left to initialize.
+    if arguments.seed.is_some() && arguments.weights.is_some() && !arguments.partial {
+        bail!("--seed is for random weights, and --weights has all of them; remove one");
+    }
     let choice = ModelChoice {
         classes: arguments.classes,
         partial: arguments.partial,
         headless: arguments.features,
-        seed: arguments.seed,
-        precision: octant_recipe::precision(&arguments.precision)?,
+        seed: arguments.seed.unwrap_or(0),
+        precision: octant_recipe::precision(arguments.precision.as_deref().unwrap_or("f32"))?,
     };
     let weights = arguments.weights.as_ref().map(|given| fetching::weights(given, entry)).transpose()?;
     let mut network = Network::of_model(entry, weights.as_deref(), &choice)?;
@@ -150,7 +164,8 @@ fn of_model(entry: &'static ModelEntry, arguments: &Arguments) -> Result<Network
 fn boxes(arguments: &Arguments, network: &Network) -> Result<PredictOptions> {
     let (usual, counted) = (Suppression::prediction(), Suppression::evaluation());
     let score = arguments.conf.unwrap_or(usual.score);
-    if !(0.0..=1.0).contains(&score) || !(0.0..=1.0).contains(&arguments.iou) {
+    let (overlap, most) = (arguments.iou.unwrap_or(usual.overlap), arguments.max_det.unwrap_or(usual.most));
+    if !(0.0..=1.0).contains(&score) || !(0.0..=1.0).contains(&overlap) {
         bail!("--conf and --iou are shares from 0 to 1");
     }
     let class = |word: &String| {
@@ -163,13 +178,12 @@ fn boxes(arguments: &Arguments, network: &Network) -> Result<PredictOptions> {
         })
     };
     let only: Vec<usize> = arguments.only.iter().map(class).collect::<Result<_>>()?;
-    let (overlap, most) = (arguments.iou, arguments.max_det);
     let written = Suppression { score: arguments.conf.unwrap_or(counted.score), overlap, most, only, ..counted };
     Ok(PredictOptions {
         boxes: Suppression { score, several_classes: usual.several_classes, ..written.clone() },
         evaluated_boxes: arguments.coco.as_ref().map(|_| written),
         side: arguments.size,
-        tile: arguments.tile,
+        tile: arguments.tile.unwrap_or(PredictOptions::default().tile),
     })
 }
 
@@ -236,6 +250,8 @@ fn refuse_ignored(arguments: &Arguments, network: &Network) -> Result<()> {
     let output = network.output()?;
     let boxes = [
         ("--conf", arguments.conf.is_some()),
+        ("--iou", arguments.iou.is_some()),
+        ("--max-det", arguments.max_det.is_some()),
         ("--only", !arguments.only.is_empty()),
         ("--size", arguments.size.is_some()),
         ("--labels", arguments.labels),
@@ -244,7 +260,12 @@ fn refuse_ignored(arguments: &Arguments, network: &Network) -> Result<()> {
     let is_ignored = |given: bool| given && output != TaskOutput::Boxes;
     let ignored = boxes.iter().find(|(_, given)| is_ignored(*given)).map(|(flag, _)| (*flag, "detectors"));
     let top = (arguments.top.is_some() && output != TaskOutput::Classes).then_some(("--top", "networks that classify"));
-    match ignored.or(top) {
+    let tile =
+        (arguments.tile.is_some() && output != TaskOutput::Image).then_some(("--tile", "networks that make images"));
+    let writes = !matches!(output, TaskOutput::Classes | TaskOutput::Values);
+    let folder =
+        (arguments.output.is_some() && !writes).then_some(("--output", "networks that make images, masks or boxes"));
+    match ignored.or(top).or(tile).or(folder) {
         Some((flag, whose)) => bail!("{flag} is for {whose}; {} is none; remove it", network.recipe.model),
         None => Ok(()),
     }

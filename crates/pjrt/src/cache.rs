@@ -71,6 +71,20 @@ pub enum Lookup {
     Miss(String),
 }
 
+/// The file of one executable.
+#[derive(Debug, Clone)]
+pub(crate) struct CacheEntry {
+    cache: ExecutableCache,
+    key: Key,
+}
+
+impl CacheEntry {
+    /// Deletes the file.
+    pub(crate) fn discard(&self) {
+        self.cache.discard(&self.key);
+    }
+}
+
 /// A folder of executables.
 #[derive(Debug, Clone)]
 pub struct ExecutableCache {
@@ -130,6 +144,11 @@ impl ExecutableCache {
                 let _ = fs::remove_file(entry.path());
             }
         }
+    }
+
+    /// The entry of that key.
+    pub(crate) fn entry(&self, key: &Key) -> CacheEntry {
+        CacheEntry { cache: self.clone(), key: key.clone() }
     }
 
     /// Deletes an entry, for instance because the plugin would not load it.

@@ -12,6 +12,7 @@ mod data;
 mod directory;
 mod error;
 pub mod flags;
+mod ineffective;
 pub mod lints;
 mod of_model;
 pub mod page;
@@ -32,6 +33,7 @@ pub use directory::{
     Opened, Resumable, begin, checkpoint_weights, choose, class_names, config, of_run, resumable, trained_on,
 };
 pub use error::{RecipeError, Result};
+pub use ineffective::ineffective;
 pub use octant_train::options::nearest;
 pub use of_model::{of_model, of_settings, prediction_settings, resized};
 pub use phases::{DEFAULT_SLOTS, Facts, images_per_update, phases, phases_on, refuse_ignored_sizes, scaling, slots_of};

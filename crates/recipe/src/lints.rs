@@ -22,6 +22,7 @@ pub fn check(recipe: &Recipe, data: &Data) -> Result<Vec<String>> {
     warnings.extend(data.remarks.iter().cloned());
     warnings.extend(frozen(recipe, data)?);
     warnings.extend(preprocessing(recipe, data)?);
+    warnings.extend(single_pixels(recipe, data)?);
     warnings.extend(shared_images(&*data.train, &*data.valid));
     warnings.extend(metric_range(recipe, &*data.train));
     Ok(warnings)
@@ -97,6 +98,20 @@ fn preprocessing(recipe: &Recipe, data: &Data) -> Result<Vec<String>> {
         ));
     }
     Ok(warnings)
+}
+
+/// Images that the network reduces to less than a pixel: what follows sees one value per channel, as PyTorch's would.
+fn single_pixels(recipe: &Recipe, data: &Data) -> Result<Option<String>> {
+    let (network, entry) = model(recipe, data.outputs)?;
+    let [height, width, _] = image(&*data.valid, &transform(recipe, &recipe.eval_transform, false, entry)?)?;
+    let Some(stride) = octant_zoo::total_stride(&*network, entry.preprocessing.input) else { return Ok(None) };
+    Ok((height.min(width) < stride).then(|| {
+        format!(
+            "{} reduces {stride}×{stride} pixels to one, and images are {height}×{width}: its last layers see single pixels; give \
+             `image_size = {stride}` or more",
+            entry.name
+        )
+    }))
 }
 
 /// Validation images that are also trained on make every metric a lie.

@@ -51,7 +51,7 @@ options! {
         /// Whether decoded samples are cached: not at all, in memory, or in a file.
         cache: Cache = Cache::Off, flag();
         /// Megabytes of decoded samples that `cache = "ram"` keeps per split.
-        cache_mb: usize = 4096;
+        cache_mb: usize = DEFAULT_CACHE_MB;
         /// The loss; the choices depend on the task.
         loss: Option<String>, unset("the task's first one"), flag();
         /// Label smoothing of the cross-entropy.
@@ -94,6 +94,9 @@ options! {
         phases: Vec<PhaseRecipe>;
     }
 }
+
+/// Megabytes per split that `cache = "ram"` keeps where no number is given.
+pub(crate) const DEFAULT_CACHE_MB: usize = 4096;
 
 impl Recipe {
     /// The recipe as TOML.

@@ -245,6 +245,11 @@ impl TaskEntry {
         self.output == TaskOutput::Boxes
     }
 
+    /// Whether its networks make images.
+    pub fn makes_images(&self) -> bool {
+        self.output == TaskOutput::Image
+    }
+
     /// Refuses keys of the recipe that this task would ignore.
     fn check(&self, recipe: &Recipe) -> Result<()> {
         let phase = |is: fn(&PhaseRecipe) -> bool| recipe.phases.iter().any(is);

@@ -2,6 +2,7 @@
 
 use crate::search::{Search, Size};
 use crate::{Result, RunError, Stop};
+use octant_data::LastBatch;
 use octant_recipe::{Data, Recipe, mesh};
 use octant_runtime::{Backend, CompileOptions, RuntimeError};
 use octant_train::step;
@@ -71,6 +72,22 @@ pub(crate) fn fit(recipe: &mut Recipe, data: &Data, backend: &dyn Backend, share
         size(needed),
         size(limit)
     ))
+}
+
+/// Reduces a batch that is larger than the training data to all of it, and says so: its other rows would be padding, for which
+/// memory and time are needed all the same.
+pub(crate) fn limit_to_data(recipe: &mut Recipe, images: usize, backend: &dyn Backend) -> Result<Option<String>> {
+    let (asked, devices) = (recipe.step.batch_size, mesh(recipe.cores, backend)?.devices());
+    let rows = match recipe.run.last_batch {
+        LastBatch::Drop => images / devices,
+        LastBatch::Pad => images.div_ceil(devices),
+    };
+    let most = rows.max(1) * devices;
+    if asked <= most {
+        return Ok(None);
+    }
+    recipe.step.scale_batch(most);
+    Ok(Some(format!("batch size: {most} instead of {asked}, since there are {images} training images")))
 }
 
 fn refused<T>(sentence: String) -> Result<T> {

@@ -3,7 +3,7 @@
 use crate::Result;
 use octant_data::Dataset;
 use octant_events::{RunDirectory, Setting};
-use octant_recipe::{PhaseRecipe, Recipe, TaskEntry};
+use octant_recipe::{Cache, PhaseRecipe, Recipe, TaskEntry};
 use octant_runtime::{Backend, Mesh};
 use std::fmt;
 
@@ -55,6 +55,10 @@ pub(crate) fn sentences(recipe: &Recipe, train: &dyn Dataset) -> Result<Vec<Stri
             let warmup = scaling.warmup(phase.schedule.warmup.unwrap_or(0));
             sentences.push(scaled(recipe, phase, scaling.factor, warmup));
         }
+    }
+    if recipe.cache == Cache::Ram {
+        let size = recipe.cache_mb;
+        sentences.push(format!("decoded samples are cached in memory, up to {size} MB of each split (`cache_mb`)"));
     }
     if TaskEntry::named(&recipe.task)?.has_boxes() {
         let slots = |phase| octant_recipe::slots_of(recipe, train, phase);

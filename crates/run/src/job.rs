@@ -143,7 +143,9 @@ impl PreparedRun {
         }
         let Some(found) = octant_recipe::resumable(&self.path, &self.job.recipe)? else { return Ok(None) };
         let mut recipe = self.job.recipe.clone();
-        if let Some(batch) = batch_size(&self.path).filter(|_| self.job.fits_batch.is_some()) {
+        // A batch size that was found for the run, or reduced to its data, is the one that it was trained with.
+        let is_chosen = self.job.fits_batch.is_some() || recipe.step.batch_size > self.data.train.len();
+        if let Some(batch) = batch_size(&self.path).filter(|_| is_chosen) {
             recipe.step.scale_batch(batch);
         }
         octant_recipe::resolve_auto(&mut recipe, self.data.train.len(), self.data.outputs);
@@ -183,6 +185,7 @@ impl PreparedRun {
         warnings.extend(difference.warnings(step));
         notes.extend(difference.settings_text(step));
         notes.extend(introduction::sentences(&self.job.recipe, &*self.data.train)?);
+        notes.extend(octant_recipe::ineffective(&self.job.recipe, &self.data, plan.mesh.devices())?);
         announce(&notes, &warnings, &mut directory, observer)?;
         let start = self.start(&**backend, &plan, checkpoint.as_ref(), difference);
         self.introduce(&start, &plan, &mut directory)?;
@@ -207,6 +210,7 @@ impl PreparedRun {
                 None => notes.push(batch::fit(&mut job.recipe, data, backend, share, &job.stop)?),
             }
         }
+        notes.extend(batch::limit_to_data(&mut job.recipe, data.train.len(), backend)?);
         notes.extend(octant_recipe::resolve_auto(&mut job.recipe, data.train.len(), data.outputs));
         Ok(notes)
     }

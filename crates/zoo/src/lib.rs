@@ -29,5 +29,5 @@ pub mod registry;
 pub mod weights;
 
 pub use adapted::Adapted;
-pub use model::{BoxCode, DetectorHead, Model, ModelTask, describe, leaves_pixels};
+pub use model::{BoxCode, DetectorHead, Model, ModelTask, describe, leaves_pixels, total_stride};
 pub use registry::{Interpolation, ModelEntry, ModelSize, Preprocessing, ZooError, build, find, published};

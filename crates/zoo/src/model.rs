@@ -133,6 +133,19 @@ pub fn describe(model: &dyn Model, image: [usize; 3]) -> Result<(Vec<VariableSpe
     Ok((specs, graph.multiply_adds()))
 }
 
+/// How many pixels of an image's side one pixel of a model's features stands for, at the size that the model is made for; none
+/// where features are no map of several pixels.
+pub fn total_stride(model: &dyn Model, [height, width, channels]: [usize; 3]) -> Option<usize> {
+    let trace = Trace::new();
+    let images = trace.input("images", Shape::new(DType::F32, [1, height, width, channels]));
+    let context = Context::new(&trace, Mode::Evaluate, Precision::F32);
+    let features = model.features(&context.root(), &images);
+    match features.shape().dims() {
+        [_, rows, columns, _] if *rows > 1 && *columns > 1 => Some((height / rows).min(width / columns)),
+        _ => None,
+    }
+}
+
 /// Whether every feature map of a model has pixels for images of that size; too small ones leave nothing after its strides.
 pub fn leaves_pixels(model: &dyn Model, image: [usize; 3]) -> bool {
     let trace = Trace::new();

@@ -28,6 +28,9 @@ pub(super) struct Arguments {
 
 pub(super) fn run(arguments: Arguments) -> Result<Ending> {
     let Some(name) = &arguments.name else {
+        if arguments.out.is_some() || arguments.mirror.is_some() {
+            anyhow::bail!("--out and --mirror are for one data set; name it (`octant data get` lists them)");
+        }
         list(arguments.json);
         return Ok(Ending::Done);
     };

@@ -19,12 +19,13 @@ pub(super) struct Arguments {
     /// An image or a folder of images
     input: PathBuf,
     /// The image or folder to compare it with
+    #[arg(conflicts_with_all = ["size", "sigma", "filter", "antialias", "variants"])]
     other: Option<PathBuf>,
     /// Compare resizes to this width and height
-    #[arg(long, conflicts_with = "other")]
+    #[arg(long)]
     size: Option<Size>,
     /// Compare blurs of this standard deviation
-    #[arg(long, conflicts_with_all = ["other", "size"])]
+    #[arg(long, conflicts_with_all = ["size", "filter", "antialias"])]
     sigma: Option<f32>,
     /// The filter of resizes
     #[arg(long, default_value = "bilinear")]

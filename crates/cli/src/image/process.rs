@@ -69,10 +69,10 @@ pub(super) struct Crop {
     #[command(flatten)]
     files: Files,
     /// A fixed window instead of a mask's: left,top,width,height
-    #[arg(long, conflicts_with = "center")]
+    #[arg(long, conflicts_with_all = ["center", "padding", "min_size", "aspect", "steady", "threshold", "above"])]
     window: Option<String>,
     /// The middle instead of a mask's window: width and height
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["padding", "min_size", "aspect", "steady", "threshold", "above"])]
     center: Option<Size>,
     /// Pixels to keep around what the mask marks
     #[arg(long, default_value_t = 0)]

@@ -16,12 +16,12 @@ pub(super) struct Target {
     /// What is computed in
     #[arg(long, value_enum, default_value_t = PrecisionFlag::Stored)]
     precision: PrecisionFlag,
-    /// Images per call of a device
-    #[arg(long, default_value_t = 16)]
-    batch: usize,
-    /// Devices that share the images of a batch
-    #[arg(long, default_value_t = 1)]
-    cores: usize,
+    /// Images per call of a device; 16 if not given
+    #[arg(long)]
+    batch: Option<usize>,
+    /// Devices that share the images of a batch; 1 if not given
+    #[arg(long)]
+    cores: Option<usize>,
     /// Repeat this often and print the first run separately
     #[arg(long, default_value_t = 1)]
     pub runs: usize,
@@ -48,10 +48,14 @@ impl Target {
     }
 
     pub fn open(&self) -> Result<Engine> {
-        if self.batch == 0 || self.cores == 0 || self.runs == 0 {
+        let (batch, cores) = (self.batch.unwrap_or(16), self.cores.unwrap_or(1));
+        if batch == 0 || cores == 0 || self.runs == 0 {
             bail!("--batch, --cores and --runs must be at least 1");
         }
-        engine(&self.device, self.batch, self.cores)
+        if self.device == "host" && self.batch.or(self.cores).is_some() {
+            bail!("--batch and --cores are for devices; the host takes one image at a time, --device cpu batches");
+        }
+        engine(&self.device, batch, cores)
     }
 }
 

@@ -88,9 +88,10 @@ fn refuse_other_scripts(arguments: &Arguments) -> Result<()> {
         Some("test") => bail!("--mode test is `octant eval RUN`, or `octant eval FILE --recipe {recipe} --data DIR`"),
         Some(other) => bail!("--mode {other}: there is train, and test is `octant eval RUN`"),
     }
-    if arguments.if_checkpoint.as_deref().is_some_and(|value| value.eq_ignore_ascii_case("true")) {
+    if arguments.if_checkpoint.is_some() {
         eprintln!(
-            "note: --if-checkpoint has no effect: the same command resumes its run, and so does `octant train RUN`"
+            "note: --if-checkpoint has no effect: the same command resumes its run, and so does `octant train RUN`; --fresh \
+             starts over"
         );
     }
     Ok(())
@@ -128,6 +129,13 @@ impl Arguments {
     fn table(&self) -> Result<(toml::Table, Option<PathBuf>)> {
         let named = Path::new(&self.recipe);
         if named.join("config.toml").is_file() {
+            if let Some(out) = &self.out {
+                bail!(
+                    "{} is a run directory and resumes there, so --out {} has no effect; remove it",
+                    named.display(),
+                    out.display()
+                );
+            }
             return Ok((octant_recipe::config(named)?, Some(named.to_path_buf())));
         }
         match octant_recipe::table(&self.recipe) {

@@ -2,15 +2,17 @@
 //! Time-Scale Update Rule", 2017) and the kernel distance (Bińkowski et al., "Demystifying MMD GANs", 2018).
 
 use nalgebra::{DMatrix, DVector};
+use std::collections::BTreeMap;
 
 /// Rows whose products are summed at once.
 const BLOCK: usize = 256;
 /// Rows that the kernel distance compares with each other.
 const SUBSET: usize = 1000;
-/// Rows that are kept for the kernel distance, which has no short form as mean and covariance are.
+/// The most rows that are kept for the kernel distance, which has no short form as mean and covariance are.
 const KEPT: usize = 10 * SUBSET;
 
-/// Features of a set of images as they come: their mean and covariance, and the first of them.
+/// Features of a set of images as they come: their mean and covariance, and a random part of them, since folders are sorted by
+/// class.
 #[derive(Debug, Clone)]
 pub struct FeatureSet {
     width: usize,
@@ -19,14 +21,16 @@ pub struct FeatureSet {
     sum: DVector<f64>,
     products: DMatrix<f64>,
     block: Vec<f64>,
-    kept: Vec<f32>,
+    /// Rows by [`rank`], which must have so many trailing zeros.
+    kept: BTreeMap<u64, Vec<f32>>,
+    zeros: u32,
 }
 
 impl FeatureSet {
     /// An empty set of features with so many numbers each.
     pub fn new(width: usize) -> FeatureSet {
         let (sum, products) = (DVector::zeros(width), DMatrix::zeros(width, width));
-        FeatureSet { width, rows: 0, sum, products, block: Vec::new(), kept: Vec::new() }
+        FeatureSet { width, rows: 0, sum, products, block: Vec::new(), kept: BTreeMap::new(), zeros: 0 }
     }
 
     /// How many rows there were.
@@ -47,9 +51,7 @@ impl FeatureSet {
     /// Adds rows, one after another in a slice.
     pub fn observe(&mut self, rows: &[f32]) {
         for row in rows.chunks_exact(self.width.max(1)) {
-            if self.rows < KEPT {
-                self.kept.extend_from_slice(row);
-            }
+            self.keep(row);
             self.rows += 1;
             self.block.extend(row.iter().map(|&value| f64::from(value)));
             if self.block.len() == BLOCK * self.width {
@@ -57,6 +59,25 @@ impl FeatureSet {
                 self.block.clear();
             }
         }
+    }
+
+    /// Keeps a row, or about half of all where they have become too many.
+    fn keep(&mut self, row: &[f32]) {
+        let rank = rank(self.rows as u64);
+        if rank.trailing_zeros() >= self.zeros {
+            self.kept.insert(rank, row.to_vec());
+        }
+        if self.kept.len() > KEPT {
+            self.zeros += 1;
+            self.kept.retain(|rank, _| rank.trailing_zeros() >= self.zeros);
+        }
+    }
+
+    /// One of so many parts of the rows that are kept; a row is a column.
+    fn part(&self, number: usize, parts: usize) -> DMatrix<f64> {
+        let (from, to) = (number * self.kept.len() / parts, (number + 1) * self.kept.len() / parts);
+        let rows = self.kept.values().skip(from).take(to - from);
+        DMatrix::from_iterator(self.width, to - from, rows.flatten().copied().map(f64::from))
     }
 
     /// Sums with the rows that wait for their block to be full.
@@ -77,6 +98,14 @@ impl FeatureSet {
     }
 }
 
+/// A number that orders rows at random, the same for all sets: the finalizer of SplitMix64, which is a bijection.
+fn rank(row: u64) -> u64 {
+    let mixed = row.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    mixed ^ (mixed >> 31)
+}
+
 /// The Fréchet distance between the normal distributions that two sets of features suggest; FID where the features are
 /// InceptionV3's.
 pub fn frechet_distance(a: &FeatureSet, b: &FeatureSet) -> f64 {
@@ -86,7 +115,8 @@ pub fn frechet_distance(a: &FeatureSet, b: &FeatureSet) -> f64 {
     let factor = factor(covariance_a);
     let similar = factor.transpose() * covariance_b * &factor;
     let roots: f64 = similar.symmetric_eigenvalues().iter().map(|value| value.max(0.0).sqrt()).sum();
-    (mean_a - mean_b).norm_squared() + traces - 2.0 * roots
+    // Equal sets differ by rounding alone, which may be below zero.
+    ((mean_a - mean_b).norm_squared() + traces - 2.0 * roots).max(0.0)
 }
 
 /// `L` with `L·Lᵀ` equal to a matrix without negative eigenvalues, by Cholesky's method with the largest pivot first; as
@@ -107,30 +137,25 @@ fn factor(mut rest: DMatrix<f64>) -> DMatrix<f64> {
     if columns.is_empty() { DMatrix::zeros(side, 1) } else { DMatrix::from_columns(&columns) }
 }
 
-/// The squared maximum mean discrepancy by the cubic kernel `(x·y / width + 1)³`, without bias: the mean over consecutive
-/// thousands of both sets, of which the first ten are used.
+/// The squared maximum mean discrepancy by the cubic kernel `(x·y / width + 1)³`, without bias: of all rows of both sets, or, where
+/// there are many, the mean over subsets of about a thousand rows.
 pub fn kernel_distance(a: &FeatureSet, b: &FeatureSet) -> f64 {
-    let rows = a.rows.min(b.rows).min(KEPT);
-    let size = rows.min(SUBSET);
-    if size < 2 {
+    let (fewest, most) = (a.kept.len().min(b.kept.len()), a.kept.len().max(b.kept.len()));
+    if fewest < 2 {
         return f64::NAN;
     }
-    let subset = |set: &FeatureSet, first: usize| {
-        let values = set.kept[first * set.width..(first + size) * set.width].iter().map(|&value| f64::from(value));
-        DMatrix::from_iterator(set.width, size, values)
-    };
-    let starts: Vec<usize> = (0..rows / size).map(|number| number * size).collect();
-    let distances = starts.iter().map(|&first| discrepancy(&subset(a, first), &subset(b, first)));
-    distances.sum::<f64>() / starts.len() as f64
+    let parts = most.div_ceil(SUBSET).min(fewest / 2);
+    let distances = (0..parts).map(|number| discrepancy(&a.part(number, parts), &b.part(number, parts)));
+    distances.sum::<f64>() / parts as f64
 }
 
 fn discrepancy(a: &DMatrix<f64>, b: &DMatrix<f64>) -> f64 {
-    let (width, size) = (a.nrows() as f64, a.ncols() as f64);
+    let width = a.nrows() as f64;
     let kernel =
         |a: &DMatrix<f64>, b: &DMatrix<f64>| (a.transpose() * b).map(|product| (product / width + 1.0).powi(3));
     let among = |set: &DMatrix<f64>| {
-        let kernel = kernel(set, set);
-        (kernel.sum() - kernel.trace()) / (size - 1.0)
+        let (kernel, size) = (kernel(set, set), set.ncols() as f64);
+        (kernel.sum() - kernel.trace()) / (size * (size - 1.0))
     };
-    (among(a) + among(b) - 2.0 * kernel(a, b).sum() / size) / size
+    among(a) + among(b) - 2.0 * kernel(a, b).mean()
 }

@@ -3,7 +3,7 @@
 use super::lowering::{Lowered, LoweringTarget};
 use super::{CUDA, Notice, PjrtBackend};
 use crate::buffer::PjrtBuffer;
-use crate::cache::{ExecutableCache, Key, Lookup};
+use crate::cache::{CacheEntry, ExecutableCache, Key, Lookup};
 use crate::client::PjrtDevice;
 use crate::compile_options::{CompilerFlag, XlaCompileOptions};
 use crate::error::PjrtError;
@@ -33,6 +33,15 @@ module @small_convolution {
 /// ResNet-18 at batch 16 had 7,043 images/s with them and 6,230 and 6,069 without; large batches are as fast with them.
 const RECORDED: &str = "CONDITIONAL,CUBLAS,CUBLASLT,CUDNN,CUSTOM_CALL,DYNAMIC_SLICE_FUSION,FUSION,CONVOLUTION";
 
+/// An executable on the devices.
+pub(super) struct Compiled {
+    pub loaded: LoadedExecutable,
+    /// Whether it was loaded instead of compiled.
+    pub from_cache: bool,
+    /// Where it is stored.
+    pub entry: Option<CacheEntry>,
+}
+
 impl PjrtBackend {
     pub(super) fn log_line(&self, line: &str) {
         (self.log)(Notice::Message(line));
@@ -56,13 +65,13 @@ impl PjrtBackend {
         }
     }
 
-    /// The executable of a program, and whether it came from the cache. Whether cuDNN has a kernel for an attention is
+    /// The executable of a program. Whether cuDNN has a kernel for an attention is
     /// known only when the program is compiled; where it has none, the program is compiled again without.
     pub(super) fn lower_and_compile(
         &self,
         program: &Program,
         options: &runtime::CompileOptions,
-    ) -> runtime::Result<(LoadedExecutable, bool)> {
+    ) -> runtime::Result<Compiled> {
         let lowered = self.lower(program, &self.target, options)?;
         let compiled = match self.compile_lowered(program, &lowered)? {
             Err(error) if lowered.calls_cudnn && !matches!(error, PjrtError::OutOfMemory(_)) => {
@@ -87,11 +96,7 @@ impl PjrtBackend {
     }
 
     /// What the compiler answers is the inner result.
-    fn compile_lowered(
-        &self,
-        program: &Program,
-        lowered: &Lowered,
-    ) -> runtime::Result<crate::Result<(LoadedExecutable, bool)>> {
+    fn compile_lowered(&self, program: &Program, lowered: &Lowered) -> runtime::Result<crate::Result<Compiled>> {
         let options = self.compile_options(program)?;
         Ok(self.load_or_compile(&program.name, &lowered.text, options))
     }
@@ -119,14 +124,16 @@ impl PjrtBackend {
         Ok(compile)
     }
 
-    /// The executable of `text`, and whether it came from the cache.
+    /// The executable of `text`.
     pub(super) fn load_or_compile(
         &self,
         name: &str,
         text: &str,
         options: XlaCompileOptions,
-    ) -> crate::Result<(LoadedExecutable, bool)> {
-        let Some(cache) = &self.cache else { return Ok((self.client.compile(text, &options)?, false)) };
+    ) -> crate::Result<Compiled> {
+        let Some(cache) = &self.cache else {
+            return Ok(Compiled { loaded: self.client.compile(text, &options)?, from_cache: false, entry: None });
+        };
         let key = self.cache_key(text, &options)?;
         let reason = match cache.look_up(&key) {
             Lookup::Hit(bytes) => match self.client.load_serialized(&bytes) {
@@ -135,7 +142,7 @@ impl PjrtBackend {
                     if text.contains("stablehlo.convolution") {
                         self.open_cudnn(cache);
                     }
-                    return Ok((loaded, true));
+                    return Ok(Compiled { loaded, from_cache: true, entry: Some(cache.entry(&key)) });
                 }
                 Err(error) => {
                     cache.discard(&key);
@@ -159,7 +166,7 @@ impl PjrtBackend {
                 "{name}: the executable could not be kept ({problem}), so the next start compiles it again"
             ));
         }
-        Ok((loaded, false))
+        Ok(Compiled { loaded, from_cache: false, entry: Some(cache.entry(&key)) })
     }
 
     /// Runs a small convolution outside of any recorded graph, once. cuDNN opens its handle when it is first used, which fails

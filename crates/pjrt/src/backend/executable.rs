@@ -1,10 +1,14 @@
 //! A compiled program on the devices of its mesh.
 
 use super::buffer::ShardedBuffer;
+use super::compile::Compiled;
 use super::{failed, whole_cost};
-use crate::loaded::LoadedExecutable;
+use crate::buffer::PjrtBuffer;
+use crate::cache::CacheEntry;
+use crate::error::PjrtError;
+use crate::loaded::{Execution, LoadedExecutable};
 use octant_runtime::{Buffer, Cost, Executable, MemoryPlan, Program, Result, RuntimeError, Shape, Sharding};
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 pub(super) struct PjrtExecutable {
@@ -15,6 +19,8 @@ pub(super) struct PjrtExecutable {
     flops: f64,
     compile_time: Duration,
     from_cache: bool,
+    /// Where a program that has not run yet is stored.
+    unproven: Mutex<Option<CacheEntry>>,
     /// Computed on demand, since the compiler traverses the whole program for it.
     cost: OnceLock<Cost>,
 }
@@ -27,12 +33,8 @@ struct Parameter {
 }
 
 impl PjrtExecutable {
-    pub(super) fn new(
-        loaded: LoadedExecutable,
-        program: &Program,
-        compile_time: Duration,
-        from_cache: bool,
-    ) -> Result<PjrtExecutable> {
+    pub(super) fn new(compiled: Compiled, program: &Program, compile_time: Duration) -> Result<PjrtExecutable> {
+        let Compiled { loaded, from_cache, entry } = compiled;
         let shapes = program.graph.input_shapes().into_iter().zip(program.graph.input_names());
         let inputs = shapes.zip(&program.inputs).enumerate().map(|(index, ((shape, name), &sharding))| Parameter {
             name: name.to_string(),
@@ -44,7 +46,25 @@ impl PjrtExecutable {
         // A plugin that keeps these figures to itself can still run programs.
         let memory = loaded.executable().memory().map(MemoryPlan::from).unwrap_or_default();
         let (inputs, flops, cost) = (inputs.collect(), program.graph.flops(), OnceLock::new());
-        Ok(PjrtExecutable { loaded, inputs, outputs, memory, flops, compile_time, from_cache, cost })
+        let unproven = Mutex::new(entry);
+        Ok(PjrtExecutable { loaded, inputs, outputs, memory, flops, compile_time, from_cache, unproven, cost })
+    }
+
+    /// Starts the program. What fails at its first run would fail from the store as well, so it is compiled again by the next
+    /// process; for that the first run is waited for. Memory that others hold is not the program's fault.
+    fn start(&self, arguments: &[Vec<&PjrtBuffer>]) -> Result<Execution> {
+        let entry = self.unproven.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let started = self.loaded.execute(arguments, &[]).and_then(|execution| {
+            let outputs = execution.outputs.iter().flatten().filter(|_| entry.is_some());
+            outputs.map(|output| output.ready()?.wait()).collect::<crate::Result<()>>()?;
+            Ok(execution)
+        });
+        if let (Some(entry), Err(error)) = (entry, &started)
+            && !matches!(error, PjrtError::OutOfMemory(_))
+        {
+            entry.discard();
+        }
+        started.map_err(failed)
     }
 
     /// The backend's own buffers behind `inputs`, each as the program expects it.
@@ -97,7 +117,7 @@ impl Executable for PjrtExecutable {
             }
             arguments.iter_mut().zip(parts).for_each(|(list, part)| list.push(part));
         }
-        let execution = self.loaded.execute(&arguments, &[]).map_err(failed)?;
+        let execution = self.start(&arguments)?;
         let donated = self.inputs.iter().zip(&buffers).filter(|(parameter, _)| parameter.donated);
         donated.for_each(|(_, buffer)| buffer.mark_donated());
 

@@ -163,9 +163,9 @@ impl runtime::Backend for PjrtBackend {
         self.log_missing_kernels(program);
         options.write_dump(program, "graph.txt", || program.graph.to_string().into_bytes())?;
         let start = Instant::now();
-        let (loaded, from_cache) = self.lower_and_compile(program, options)?;
+        let compiled = self.lower_and_compile(program, options)?;
         if options.dump.is_some() {
-            match loaded.executable().optimized_program() {
+            match compiled.loaded.executable().optimized_program() {
                 Ok(optimized) => {
                     let ending = format!("optimized.{}", optimized.format);
                     options.write_dump(program, &ending, || optimized.code)?;
@@ -174,7 +174,7 @@ impl runtime::Backend for PjrtBackend {
                 Err(error) => self.log_line(&format!("{}: no optimized program to dump ({error})", program.name)),
             }
         }
-        let executable = PjrtExecutable::new(loaded, program, start.elapsed(), from_cache)?;
+        let executable = PjrtExecutable::new(compiled, program, start.elapsed())?;
         Ok(Box::new(executable))
     }
 

@@ -103,6 +103,35 @@ fn the_second_compilation_comes_from_the_cache() {
 }
 
 #[test]
+fn a_program_that_failed_at_its_first_run_was_stored() {
+    let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    for (fault, is_kept) in [("none", true), ("start", false), ("later", false), ("memory", true)] {
+        let folder = tempfile::tempdir().unwrap();
+        let stored = || {
+            let files = fs::read_dir(folder.path()).unwrap().flatten();
+            files.filter(|file| file.path().extension().is_some_and(|ending| ending == "executable")).count()
+        };
+        let lowering = |program: &Program, _: &LoweringTarget| {
+            Ok(Lowered { text: format!("{} fault={}", lower(program)?, program.name), calls_cudnn: false })
+        };
+        // Compiled, and then loaded from the store where it is kept.
+        for from_cache in [false, is_kept] {
+            let backend = PjrtBackend { lowering, ..backend() }.with_cache(ExecutableCache::new(folder.path()));
+            let program = Program { name: fault.into(), ..program() };
+            let executable = backend.compile(&program, &runtime::CompileOptions::default()).unwrap();
+            assert_eq!((executable.cost().from_cache, stored()), (from_cache, 1), "{fault}");
+            let inputs = [(HostTensor::new([1], &[7f32]), 0), (HostTensor::new([4, 2], &[1f32; 8]), 1)];
+            let upload = |(tensor, index): (_, usize)| {
+                let tensor: Result<HostTensor, _> = tensor;
+                backend.upload(&tensor.unwrap(), &program.mesh, &program.inputs[index]).unwrap()
+            };
+            let outcome = executable.execute(&inputs.map(upload));
+            assert_eq!((outcome.is_ok(), stored()), (fault == "none", usize::from(is_kept)), "{fault}");
+        }
+    }
+}
+
+#[test]
 fn a_program_planned_for_a_board_has_the_key_that_the_board_looks_for() {
     let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let backend = PjrtBackend::new(Client::new(&plugin(), &NamedValues::new()).unwrap()).unwrap();

@@ -201,6 +201,13 @@ unsafe extern "C" fn execute(args: *mut PJRT_LoadedExecutable_Execute_Args) -> *
     unsafe {
         let args = &mut *args;
         let executable: &FakeExecutable = borrow(args.executable);
+        if executable.text.contains("fault=start") {
+            return fail(13, "unknown cudnn status: 5003");
+        }
+        if executable.text.contains("fault=memory") {
+            return fail(8, "Out of memory while trying to allocate 34359738368 bytes.");
+        }
+        let is_lost = number == vanishes || executable.text.contains("fault=later");
         let options = &*args.options;
         let keep =
             crate::named_value::slice(options.non_donatable_input_indices, options.num_non_donatable_input_indices);
@@ -212,10 +219,12 @@ unsafe extern "C" fn execute(args: *mut PJRT_LoadedExecutable_Execute_Args) -> *
             }
             let done = FakeEvent::default();
             let outputs: Vec<FakeBuffer> = match &executable.outputs {
-                Outputs::Incremented(count) => arguments[..*count].iter().map(|from| plus_one(from, &done)).collect(),
+                Outputs::Incremented(count) => {
+                    arguments[..*count].iter().map(|from| plus_one(from, &done, is_lost)).collect()
+                }
                 Outputs::Zeros(outputs) => {
                     done.set();
-                    outputs.iter().map(|output| zeros(output, number == vanishes)).collect()
+                    outputs.iter().map(|output| zeros(output, is_lost)).collect()
                 }
             };
             for (position, output) in outputs.into_iter().enumerate() {
@@ -242,12 +251,12 @@ fn zeros(output: &Output, is_lost: bool) -> FakeBuffer {
     }
 }
 
-fn plus_one(source: &FakeBuffer, done: &FakeEvent) -> FakeBuffer {
+fn plus_one(source: &FakeBuffer, done: &FakeEvent, is_lost: bool) -> FakeBuffer {
     let result = FakeBuffer {
         element: source.element,
         dims: source.dims.clone(),
         bytes: Arc::default(),
-        ready: FakeEvent::default(),
+        ready: if is_lost { FakeEvent::of_lost_work() } else { FakeEvent::default() },
         deleted: RwLock::new(false),
     };
     let (from, is_there) = (source.bytes.clone(), source.ready.clone());

@@ -2,7 +2,8 @@
 //! needs a device. Its two "devices" are heap memory, its copies are slow on purpose, and it counts the objects it returned,
 //! so that a leak or a use after free shows.
 //!
-//! A "program" is `outputs=N donates=I`: output `i` is argument `i` plus one, and argument `I` is donated. Any StableHLO
+//! A "program" is `outputs=N donates=I`: output `i` is argument `i` plus one, and argument `I` is donated; with `fault=start`,
+//! `fault=later` or `fault=memory` it fails when it is started, while it runs, or for want of memory. Any StableHLO
 //! module will do as well: its outputs are zeros of the right shapes, which is enough to test the whole binary. For that,
 //! `tests/plugins/fake.rs` makes a shared library of this module, and `OCTANT_FAKE_PLUGIN` configures its faults; see
 //! [`setting`].

@@ -98,6 +98,16 @@ fn nothing_or_everything_frozen() {
 }
 
 #[test]
+fn images_smaller_than_the_strides_of_a_network_were_trained_without_a_word() {
+    let sized = |side: &str| [format!("image_size={side}"), "model=\"resnet18\"".into(), "weights=\"none\"".into()];
+    let sentence = "resnet18 reduces 32×32 pixels to one, and images are 7×7";
+    let small = sized("7");
+    warns("classify", &small.each_ref().map(String::as_str), &classes(), sentence);
+    let found = warnings("classify", &sized("32").each_ref().map(String::as_str), &classes());
+    assert!(found.iter().all(|warning| !warning.contains("pixels to one")), "{found:?}");
+}
+
+#[test]
 fn a_learning_rate_for_batches_of_another_size() {
     let sentence = "meant for 256 images per update, not for 1024";
     warns("imagenet-resnet50", &["batch_size=1024"], &classes(), sentence);

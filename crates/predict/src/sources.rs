@@ -6,7 +6,7 @@ use crate::{Downloads, Progress};
 use octant_data::decode::ImageFileFormat;
 use octant_data::readers::files_below;
 use std::collections::HashSet;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 /// A file to be predicted.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -110,20 +110,36 @@ fn is_source(path: &Path) -> bool {
     ImageFileFormat::has_image_extension(path) || is_video(path)
 }
 
-/// The images that a pattern stands for, such as `'photos/*.jpg'` in quotes: `*` and `?` in the last part of the path.
+/// The images that a pattern stands for, such as `'photos/*/*.jpg'` in quotes: `*` and `?` in any part of the path.
 fn matching(pattern: &Path) -> Result<Vec<PathBuf>> {
-    let name = pattern.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let folder = pattern.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    if !name.contains(['*', '?']) {
+    let has_wildcard = |part: &Component| part.as_os_str().to_string_lossy().contains(['*', '?']);
+    if !pattern.components().any(|part| has_wildcard(&part)) {
         return Ok(vec![pattern.to_path_buf()]);
     }
-    let entries = std::fs::read_dir(folder).map_err(io("read", folder))?;
-    let wanted: Vec<char> = name.chars().collect();
-    let fits = |path: &PathBuf| {
-        let own: Vec<char> = path.file_name().unwrap_or_default().to_string_lossy().chars().collect();
-        is_match(&wanted, &own) && is_source(path)
-    };
-    let mut found: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).filter(fits).collect();
+    let mut found = vec![PathBuf::new()];
+    let mut is_matched = false;
+    for part in pattern.components() {
+        if !has_wildcard(&part) {
+            found.iter_mut().for_each(|path| path.push(part));
+            continue;
+        }
+        let wanted: Vec<char> = part.as_os_str().to_string_lossy().chars().collect();
+        let mut inside = Vec::new();
+        for folder in &found {
+            let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+            // Of what a wildcard matched, not everything is a folder.
+            let entries = match std::fs::read_dir(folder) {
+                Ok(entries) => entries,
+                Err(_) if is_matched => continue,
+                Err(error) => return Err(io("read", folder)(error)),
+            };
+            let own =
+                |path: &PathBuf| path.file_name().unwrap_or_default().to_string_lossy().chars().collect::<Vec<_>>();
+            inside.extend(entries.flatten().map(|entry| entry.path()).filter(|path| is_match(&wanted, &own(path))));
+        }
+        (found, is_matched) = (inside, true);
+    }
+    found.retain(|path| is_source(path) && path.is_file());
     found.sort();
     Ok(found)
 }
@@ -154,6 +170,14 @@ mod tests {
         };
         assert!(fits("*.jpg", "a.jpg") && fits("img?_*.png", "img1_x.png") && fits("*", ""));
         assert!(!fits("*.jpg", "a.png") && !fits("?", ""));
+    }
+
+    #[test]
+    fn a_pattern_for_folders_was_not_read() {
+        let folder = folder(&["a/x.png", "b/x.png", "b/y.jpg", "notes.md"]);
+        let count = |pattern: &str| found(&[folder.path().join(pattern)]).map(|sources| sources.files.len());
+        assert_eq!((count("*/x.png").unwrap(), count("?/*").unwrap(), count("b/*.jpg").unwrap()), (2, 3, 1));
+        assert!(count("c/*.png").unwrap_err().to_string().contains("cannot read"));
     }
 
     fn folder(names: &[&str]) -> tempfile::TempDir {

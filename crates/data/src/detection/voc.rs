@@ -68,11 +68,13 @@ fn files(folder: &Path, part: Split) -> Result<Vec<PathBuf>, DataError> {
     let names: &[&str] = match part {
         Split::Train => &["train.txt", "trainval.txt"],
         Split::Val => &["val.txt", "test.txt"],
-        Split::Test => &["test.txt", "val.txt"],
+        Split::Test => &["test.txt"],
     };
     let list = names.iter().map(|name| folder.join("ImageSets/Main").join(name)).find(|path| path.is_file());
-    let Some(list) = list else {
-        return all_files(folder);
+    let list = match (list, part) {
+        (Some(list), _) => list,
+        (None, Split::Train | Split::Val) => return all_files(folder),
+        (None, Split::Test) => return Err(DataError::malformed(folder, "it has no ImageSets/Main/test.txt")),
     };
     let text = std::fs::read_to_string(&list).map_err(|error| DataError::io(&list, error))?;
     let names = text.lines().filter_map(|line| line.split_whitespace().next());

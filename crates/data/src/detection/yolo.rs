@@ -53,7 +53,7 @@ fn image_files(file: &Path, yaml: &Yaml, part: Split) -> Result<Vec<PathBuf>, Da
     let keys: &[&str] = match part {
         Split::Train => &["train"],
         Split::Val => &["val", "test"],
-        Split::Test => &["test", "val"],
+        Split::Test => &["test"],
     };
     let key = *keys.iter().find(is_there).unwrap_or(&keys[0]);
     let listed = yaml

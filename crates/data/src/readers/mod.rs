@@ -39,7 +39,7 @@ pub enum Split {
     Train,
     /// To validate on; the test part where there is no other.
     Val,
-    /// To test on; the validation part where there is no other.
+    /// To test on. No other part takes its place: whoever names it wants figures on it.
     Test,
 }
 
@@ -49,7 +49,7 @@ impl Split {
         match self {
             Split::Train => &["train", "training"],
             Split::Val => &["val", "valid", "validation", "dev", "test", "testing"],
-            Split::Test => &["test", "testing", "val", "valid", "validation", "dev"],
+            Split::Test => &["test", "testing"],
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Data that a finished network is evaluated on.
 
 use super::{Open, SourceEntry, Splits, Surroundings, held_out, left_out, open_files, outputs, splits};
-use crate::{Recipe, Result};
+use crate::{Recipe, Result, ValidationPart};
 use octant_data::{DataError, Dataset, Matched};
 use std::path::Path;
 use std::sync::Arc;
@@ -38,6 +38,8 @@ pub fn evaluation_data(
     let entry = SourceEntry::named(&recipe.data.kind)?;
     let (dataset, total) = match entry.open {
         Open::Files(open) if !is_own => match open_files(recipe, entry, open, surroundings)? {
+            // Figures on the test part are wanted, and on no other.
+            [_, Err(error)] if recipe.data.validate_on == ValidationPart::Test => return Err(error.into()),
             [Ok(train), Ok(valid)] if held_out::is_needed(&*train, &*valid) => whole(train),
             [Ok(train), Ok(valid)] => chosen(train, valid, on_train),
             [Err(_), Ok(valid)] if !on_train => whole(valid),

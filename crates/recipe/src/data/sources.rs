@@ -148,7 +148,7 @@ pub const SOURCES: [SourceEntry; 16] = [
 fn open_folder(folder: &Path, split: Split, _: &DataSource) -> Opened {
     let open = |split| FolderDataset::open_split(folder, split, eight_bits());
     // Without a folder for validation, some of the training images are held out.
-    Ok(Arc::new(open(split).or_else(|error| if split == Split::Train { Err(error) } else { open(Split::Train) })?))
+    Ok(Arc::new(open(split).or_else(|error| if split == Split::Val { open(Split::Train) } else { Err(error) })?))
 }
 
 fn open_boxes(path: &Path, split: Split, source: &DataSource) -> Opened {

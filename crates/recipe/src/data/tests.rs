@@ -63,6 +63,28 @@ fn a_folder_that_was_given_to_be_evaluated_was_evaluated_by_a_fifth() {
 }
 
 #[test]
+fn a_test_part_that_is_not_there_was_replaced_by_another_without_a_word() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    for part in ["train", "val"] {
+        classes(&at("classes").join(part), &["cat", "dog"], 3);
+        put(&at("boxes/images").join(part).join("0.png"), part.len());
+        std::fs::create_dir_all(at("boxes/labels").join(part)).unwrap();
+        std::fs::write(at("boxes/labels").join(part).join("0.txt"), "0 0.5 0.5 0.5 0.5\n").unwrap();
+    }
+    let yaml = at("boxes/data.yaml");
+    std::fs::write(&yaml, "train: images/train\nval: images/val\nnames: [cat]\n").unwrap();
+    for (name, dir, sentence) in
+        [("classify", at("classes"), "it has no folder test/"), ("detect", yaml, "it has no `test:`")]
+    {
+        let tested = recipe(name, &dir, &["data.validate_on=test"]);
+        let evaluation = refused(evaluated(&tested, &[], Some(&at("other"))));
+        let training = refused(data(&tested, &[], &here()));
+        assert!(evaluation.contains(sentence) && training.contains(sentence), "{evaluation} / {training}");
+    }
+}
+
+#[test]
 fn every_form_of_data_is_evaluated_whole() {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name);

@@ -14,8 +14,11 @@ use octant_train::options::{OptionSpec, OptionTable};
 use recording::{Record, Recorder, hashed};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+/// Tests whose loaders would be counted with those of another.
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 /// Everything that a run does and says. The settings themselves are no part of it: keeping a value is no effect.
 #[derive(Debug, PartialEq)]
@@ -165,9 +168,9 @@ fn groups() -> Vec<Group> {
 fn in_parallel<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
     let (next, done) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     let worker = || {
-        while let index = next.fetch_add(1, Ordering::Relaxed)
-            && let Some(item) = items.get(index)
-        {
+        loop {
+            let index = next.fetch_add(1, Ordering::Relaxed);
+            let Some(item) = items.get(index) else { return };
             let result = work(item);
             done.lock().unwrap().push((index, result));
         }
@@ -199,6 +202,7 @@ fn attempt(data: &Path, group: &Group, without: &Effects, change: &str) -> Outco
 
 #[test]
 fn no_key_is_accepted_and_ignored() {
+    let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let data = temporary();
     keys::write_data(data.path());
     // Samples do not depend on who prepares them, so nothing else shows this one.
@@ -238,6 +242,7 @@ fn no_key_is_accepted_and_ignored() {
 
 #[test]
 fn a_batch_larger_than_the_data_was_padded_without_a_word() {
+    let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let data = temporary();
     let printed = |last: &str| effects(data.path(), BASES[0].1, &["batch_size=100000", last]).unwrap().printed;
     for last in ["last_batch='pad'", "last_batch='drop'"] {

@@ -120,12 +120,9 @@ fn a_program_that_failed_at_its_first_run_was_stored() {
             let program = Program { name: fault.into(), ..program() };
             let executable = backend.compile(&program, &runtime::CompileOptions::default()).unwrap();
             assert_eq!((executable.cost().from_cache, stored()), (from_cache, 1), "{fault}");
-            let inputs = [(HostTensor::new([1], &[7f32]), 0), (HostTensor::new([4, 2], &[1f32; 8]), 1)];
-            let upload = |(tensor, index): (_, usize)| {
-                let tensor: Result<HostTensor, _> = tensor;
-                backend.upload(&tensor.unwrap(), &program.mesh, &program.inputs[index]).unwrap()
-            };
-            let outcome = executable.execute(&inputs.map(upload));
+            let (state, batch) = (HostTensor::new([1], &[7f32]).unwrap(), HostTensor::new([4, 2], &[1f32; 8]).unwrap());
+            let upload = |tensor, index: usize| backend.upload(tensor, &program.mesh, &program.inputs[index]).unwrap();
+            let outcome = executable.execute(&[upload(&state, 0), upload(&batch, 1)]);
             assert_eq!((outcome.is_ok(), stored()), (fault == "none", usize::from(is_kept)), "{fault}");
         }
     }

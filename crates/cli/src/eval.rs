@@ -105,7 +105,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
         octant_run::plots::findings(folder, &found.findings, &data.classes, &**dataset)?;
         if std::fs::read_dir(folder).is_ok_and(|mut files| files.next().is_none()) {
             let task = &predictor.network().recipe.task;
-            eprintln!("note: --plots has no effect: to {task} there is neither a confusion matrix nor a curve");
+            eprintln!("note: --plots has no effect: task {task} has neither a confusion matrix nor a curve");
         }
     }
     if arguments.json {

@@ -1,5 +1,5 @@
-//! No argument is accepted and ignored: each changes what a command prints or writes, or is refused, or the command says why it
-//! has no effect. `every_argument.txt` has a row for every argument of the program; keys of recipes, which are flags of `train`
+//! No argument is accepted and ignored: each changes what a command prints or writes, or is refused, or the command prints why
+//! it has no effect. `every_argument.txt` has a row for every argument of the program; keys of recipes, which are flags of `train`
 //! too, are tried in crates/run/tests/every_key.rs.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]

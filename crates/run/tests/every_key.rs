@@ -20,7 +20,7 @@ use std::sync::{Mutex, PoisonError};
 /// Tests whose loaders would be counted with those of another.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
-/// Everything that a run does and says. The settings themselves are no part of it: keeping a value is no effect.
+/// Everything that a run does and prints. The settings themselves are no part of it: keeping a value is no effect.
 #[derive(Debug, PartialEq)]
 struct Effects {
     executed: Record,
@@ -59,19 +59,19 @@ fn temporary() -> tempfile::TempDir {
 /// The effects of a recipe with some changes, or why it is refused.
 fn effects(data: &Path, base: &str, changes: &[&str]) -> Result<Effects, String> {
     let folder = temporary();
-    let said = |error: &dyn std::fmt::Display| error.to_string();
+    let refusal = |error: &dyn std::fmt::Display| error.to_string();
     let text = base.replace("DATA", &data.display().to_string());
     let mut table = text.parse().unwrap();
     for change in changes {
         let change = change.replace("DATA", &data.display().to_string());
-        set_text(&mut table, &change).map_err(|error| said(&error))?;
+        set_text(&mut table, &change).map_err(|error| refusal(&error))?;
     }
-    let mut job = TrainJob::from_table(table, None).map_err(|error| said(&error))?;
+    let mut job = TrainJob::from_table(table, None).map_err(|error| refusal(&error))?;
     job.folder = folder.path().join("runs");
     let recorder = Recorder::default();
     let files = LocalFiles { cache: folder.path().join("cache") };
     let mut printed = Printed::default();
-    job.train(&recorder.clone().shared(), &files, &mut printed).map_err(|error| said(&error))?;
+    job.train(&recorder.clone().shared(), &files, &mut printed).map_err(|error| refusal(&error))?;
     let mut written = BTreeMap::new();
     list(folder.path(), folder.path(), &mut written);
     let own = folder.path().display().to_string();

@@ -5,6 +5,7 @@ use crate::{Result, RunError, Stop};
 use octant_data::LastBatch;
 use octant_recipe::{Data, Recipe, mesh};
 use octant_runtime::{Backend, CompileOptions, RuntimeError};
+use octant_train::run::RunPlan;
 use octant_train::step;
 
 /// Compilations beyond the first.
@@ -74,20 +75,23 @@ pub(crate) fn fit(recipe: &mut Recipe, data: &Data, backend: &dyn Backend, share
     ))
 }
 
-/// Reduces a batch that is larger than the training data to all of it, and says so: its other rows would be padding, for which
-/// memory and time are needed all the same.
-pub(crate) fn limit_to_data(recipe: &mut Recipe, images: usize, backend: &dyn Backend) -> Result<Option<String>> {
-    let (asked, devices) = (recipe.step.batch_size, mesh(recipe.cores, backend)?.devices());
-    let rows = match recipe.run.last_batch {
-        LastBatch::Drop => images / devices,
-        LastBatch::Pad => images.div_ceil(devices),
-    };
-    let most = rows.max(1) * devices;
-    if asked <= most {
+/// Reduces the steps of a run to the images that there are, and says so: other rows would be padding, for which memory and time
+/// are needed all the same. What follows from the recipe's batch size, such as rates, stays as it is.
+pub(crate) fn limit_to_data(plan: &mut RunPlan) -> Result<Option<String>> {
+    let (asked, images) = (plan.step.batch_size, plan.train.len());
+    if asked <= images {
         return Ok(None);
     }
-    recipe.step.scale_batch(most);
-    Ok(Some(format!("batch size: {most} instead of {asked}, since there are {images} training images")))
+    match plan.run.last_batch {
+        LastBatch::Drop => refused(format!(
+            "a batch of {asked} cannot be filled from {images} training images; give a smaller `batch_size`, or `last_batch = \
+             \"pad\"`"
+        )),
+        LastBatch::Pad => {
+            plan.step.limit_batch(images);
+            Ok(Some(format!("steps of {images} images instead of {asked}: there are no more training images")))
+        }
+    }
 }
 
 fn refused<T>(sentence: String) -> Result<T> {

@@ -143,9 +143,7 @@ impl PreparedRun {
         }
         let Some(found) = octant_recipe::resumable(&self.path, &self.job.recipe)? else { return Ok(None) };
         let mut recipe = self.job.recipe.clone();
-        // A batch size that was found for the run, or reduced to its data, is the one that it was trained with.
-        let is_chosen = self.job.fits_batch.is_some() || recipe.step.batch_size > self.data.train.len();
-        if let Some(batch) = batch_size(&self.path).filter(|_| is_chosen) {
+        if let Some(batch) = batch_size(&self.path).filter(|_| self.job.fits_batch.is_some()) {
             recipe.step.scale_batch(batch);
         }
         octant_recipe::resolve_auto(&mut recipe, self.data.train.len(), self.data.outputs);
@@ -210,7 +208,6 @@ impl PreparedRun {
                 None => notes.push(batch::fit(&mut job.recipe, data, backend, share, &job.stop)?),
             }
         }
-        notes.extend(batch::limit_to_data(&mut job.recipe, data.train.len(), backend)?);
         notes.extend(octant_recipe::resolve_auto(&mut job.recipe, data.train.len(), data.outputs));
         Ok(notes)
     }
@@ -229,12 +226,14 @@ impl PreparedRun {
             }
             None => Values::new(),
         };
-        Ok(RunPlan {
+        let mut plan = RunPlan {
             compile: CompileOptions { dump: self.job.dump.clone(), profile: self.job.profile },
             record: self.job.profile.then_some(RECORDED_STEPS),
             deadline: self.deadline,
             ..octant_recipe::plan(recipe, &self.data, backend, known)?
-        })
+        };
+        notes.extend(batch::limit_to_data(&mut plan)?);
+        Ok(plan)
     }
 
     /// Begins or resumes the run directory. What cannot be resumed exactly is refused before anything is changed.

@@ -57,6 +57,12 @@ impl StepOptions {
         self
     }
 
+    /// Reduces all batches to at most so many images.
+    pub fn limit_batch(&mut self, most: usize) {
+        let scheduled = self.batch_schedule.0.iter_mut().map(|(_, size)| size);
+        scheduled.chain([&mut self.batch_size]).for_each(|size| *size = (*size).min(most));
+    }
+
     /// Makes `size` the largest batch. Sizes of a schedule keep their ratio to it.
     pub fn scale_batch(&mut self, size: usize) {
         let before = self.batch_size.max(1) as f64;

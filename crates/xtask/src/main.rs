@@ -79,9 +79,11 @@ fn step(name: &str, work: impl FnOnce() -> Result<()>) -> Result<()> {
     Ok(())
 }
 
+/// Cargo without incremental compilation: each crate is compiled once here, and what incremental compilation stores of the
+/// workspace is as large as all test programs together.
 fn cargo(arguments: &[&str]) -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    command.args(arguments);
+    command.args(arguments).env("CARGO_INCREMENTAL", "0");
     command
 }
 

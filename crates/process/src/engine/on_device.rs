@@ -1,7 +1,7 @@
 //! Operations as programs: images of one size form batches, and a program is compiled once for each kind of batch.
 
+use super::Times;
 use crate::composites;
-use crate::engine::Times;
 use crate::error::{Result, refusal, refuse};
 use crate::operation::{Operation, Precision};
 use octant_data::AnyImage;

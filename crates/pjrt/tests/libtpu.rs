@@ -10,6 +10,7 @@ use octant_pjrt::boards::{BOARDS, Board};
 use octant_pjrt::discover::{self, PluginKind};
 use octant_pjrt::{Client, NamedValues, PjrtError, Plugin, Profiler, Topology, XlaCompileOptions, environment};
 use octant_runtime::{Mesh, Program, Sharding};
+use octant_testing::oracle;
 use std::path::PathBuf;
 use std::time::Instant;
 
@@ -17,10 +18,7 @@ const PROGRAM: &str = include_str!("programs/train_step.mlir");
 
 fn main() {
     environment::prepare();
-    let Some(path) = libtpu() else {
-        println!("SKIPPED: libtpu is not on this machine (set OCTANT_TEST_LIBTPU or run `octant plugin install tpu`)");
-        return;
-    };
+    let Some(path) = libtpu() else { return };
     let plugin = Plugin::load(&path).expect("libtpu loads");
     println!("{plugin:?} {:?}", plugin.attributes());
     assert!(plugin.attributes().contains_key("stablehlo_current_version"));
@@ -40,7 +38,8 @@ fn main() {
 
 fn libtpu() -> Option<PathBuf> {
     let named = std::env::var_os("OCTANT_TEST_LIBTPU").map(PathBuf::from);
-    named.or_else(|| discover::plugin(&[PluginKind::Tpu]).ok().map(|found| found.path))
+    let found = named.or_else(|| discover::plugin(&[PluginKind::Tpu]).ok().map(|found| found.path));
+    found.or_else(|| oracle::find("OCTANT_TEST_LIBTPU", "libtpu compiling for boards").map(PathBuf::from))
 }
 
 fn every_board_has_the_devices_and_memory_of_our_table(plugin: &Plugin) {

@@ -8,14 +8,9 @@ use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The Python that has jaxlib, or a sentence that says why the test is skipped.
-pub fn python() -> Result<PathBuf, String> {
-    match std::env::var_os("OCTANT_ORACLE_PYTHON") {
-        Some(path) => Ok(path.into()),
-        None => {
-            Err("skipped: OCTANT_ORACLE_PYTHON does not name a Python with jax (cargo xtask test sets one up)".into())
-        }
-    }
+/// The Python that has jaxlib.
+pub fn python() -> Option<PathBuf> {
+    octant_testing::oracle::python("jaxlib running lowered programs").map(PathBuf::from)
 }
 
 /// A program, how it is lowered, and its inputs.

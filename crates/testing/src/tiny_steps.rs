@@ -33,13 +33,18 @@ pub const MODELS: [&str; 17] = [
 
 /// A learning step of one model.
 pub struct TinyStep {
+    /// The model.
     pub model: &'static str,
+    /// Images per step.
     pub batch_size: usize,
+    /// Devices that share a batch.
     pub devices: usize,
     /// Parts of the batch that batch norms look at. Eight, whatever the number of devices, so that the step means the same
     /// on any.
     pub batch_groups: usize,
+    /// The name of the optimizer.
     pub optimizer: &'static str,
+    /// Every device keeps its part of the optimizer's state.
     pub shard_optimizer: bool,
 }
 

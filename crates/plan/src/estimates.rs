@@ -20,8 +20,13 @@ pub(crate) fn on_board(
 ) -> Result<PlanRow> {
     let devices = board.devices;
     // Devices do the same work on their shares of the batch.
-    let steps = Steps::new(request, devices, surroundings)?.of_one_device(devices);
-    let of = |batch: usize| Ok(estimate(&steps.training(batch.div_ceil(devices))?, board));
+    let steps = Steps::new(request, devices, surroundings)?;
+    let elsewhere = steps.sharded_bytes()?;
+    let steps = steps.of_one_device(devices);
+    let of = |batch: usize| {
+        let whole = estimate(&steps.training(batch.div_ceil(devices))?, board);
+        Ok(Estimate { bytes: whole.bytes.saturating_sub(elsewhere), ..whole })
+    };
     let rates = Rates { devices, memory: board.memory, factor: BOARD_FACTOR, complete: false };
     Ok(estimated(request, &steps, &rates, of)?.to_row(name, request))
 }

@@ -47,10 +47,21 @@ impl Steps {
         Ok(Steps {
             phases,
             step: recipe.step.clone(),
-            mesh: Mesh::new(devices).remote(),
+            mesh: octant_recipe::mesh_of(devices, recipe.step.fsdp)?.remote(),
             images,
             largest_form: OnceCell::new(),
         })
+    }
+
+    /// Bytes of the state that a device does not have, because other devices have them.
+    pub fn sharded_bytes(&self) -> Result<u64> {
+        let program = self.training(self.mesh.devices())?;
+        let shapes = program.graph.input_shapes();
+        let elsewhere = |(input, _): &(usize, usize)| -> Result<u64> {
+            let shard = program.inputs[*input].shard_shape(&shapes[*input], &program.mesh)?;
+            Ok((shapes[*input].bytes() - shard.bytes()) as u64)
+        };
+        program.donated.iter().map(elsewhere).sum()
     }
 
     /// The same for one of several devices with its share of the batch, and of the groups that batch norms look at.

@@ -42,7 +42,7 @@ fn run_on_cpu(graph: &Graph, inputs: &[HostTensor]) -> Vec<HostTensor> {
     let backend = CpuBackend::new().unwrap();
     let program = Program::new("golden", graph.clone());
     let executable = backend.compile(&program, &CompileOptions::default()).unwrap();
-    let upload = |tensor: &HostTensor| backend.upload(tensor, &Mesh::single(), &Sharding::Replicated).unwrap();
+    let upload = |tensor: &HostTensor| backend.upload(tensor, &Mesh::single(), &Sharding::REPLICATED).unwrap();
     let outputs = executable.execute(&inputs.iter().map(upload).collect::<Vec<_>>()).unwrap();
     outputs.iter().map(|output| output.to_host().unwrap()).collect()
 }

@@ -36,7 +36,7 @@ impl Engine<'_> {
         match self {
             Engine::Wide(graph) => evaluate(graph, &inputs.iter().map(wide::wide_tensor).collect::<Vec<_>>()).unwrap(),
             Engine::Cpu(backend, program) => {
-                let upload = |tensor| backend.upload(tensor, &Mesh::single(), &Sharding::Replicated).unwrap();
+                let upload = |tensor| backend.upload(tensor, &Mesh::single(), &Sharding::REPLICATED).unwrap();
                 let outputs = program.execute(&inputs.iter().map(upload).collect::<Vec<_>>()).unwrap();
                 outputs.iter().map(|buffer| buffer.to_host().unwrap()).collect()
             }

@@ -68,7 +68,8 @@ fn pix2pix_trains_on_eight_devices_as_on_one() {
     // counts 100-fold shows its rounding (2.6e-3 was seen).
     let run = |devices: usize| {
         let (model, optimizer) = ("unet_generator-tiny", "sgd");
-        let step = TinyStep { model, batch_size: BATCH, devices, batch_groups: 1, optimizer, shard_optimizer: false };
+        let step =
+            TinyStep { model, batch_size: BATCH, devices, batch_groups: 1, optimizer, shard_optimizer: false, fsdp: 1 };
         let (program, inputs) = step.program();
         Run::new(program, inputs)
     };
@@ -108,8 +109,15 @@ fn a_batch_that_does_not_divide_trains_on_eight_devices_as_on_one() {
     let Some(python) = client::python() else { return };
     const MODELS: [&str; 3] = ["fashion-cnn-tiny", "resnet-tiny", "vit-test"];
     let run = |model: &'static str, devices: usize| {
-        let step =
-            TinyStep { model, batch_size: 13, devices, batch_groups: 1, optimizer: "sgd", shard_optimizer: false };
+        let step = TinyStep {
+            model,
+            batch_size: 13,
+            devices,
+            batch_groups: 1,
+            optimizer: "sgd",
+            shard_optimizer: false,
+            fsdp: 1,
+        };
         let (program, inputs) = step.program();
         Run::new(program, inputs)
     };
@@ -124,14 +132,41 @@ fn an_optimizer_in_eight_parts_does_what_a_whole_one_does() {
     let run = |model: &'static str, shard_optimizer: bool| {
         let (devices, batch_groups, optimizer) = (DEVICES, 1, "adam");
         let (program, inputs) =
-            TinyStep { model, batch_size: BATCH, devices, batch_groups, optimizer, shard_optimizer }.program();
+            TinyStep { model, batch_size: BATCH, devices, batch_groups, optimizer, shard_optimizer, fsdp: 1 }.program();
         Run::new(program, inputs)
     };
     let runs: Vec<Run> = MODELS.iter().flat_map(|model| [run(model, false), run(model, true)]).collect();
-    let in_parts = |run: &Run| run.program.inputs.iter().filter(|sharding| **sharding != Sharding::Replicated).count();
+    let in_parts = |run: &Run| run.program.inputs.iter().filter(|sharding| **sharding != Sharding::REPLICATED).count();
     // The batch is in parts in both; the slots of nearly every parameter only in one.
     assert!(runs.chunks_exact(2).all(|pair| in_parts(&pair[1]) > in_parts(&pair[0]) + 4));
     pairs_agree(&MODELS, &client::run(&python, &runs), ALLOWED);
+}
+
+/// Parameters, their averages and the optimizer's state in parts: on eight devices that share all of it, and on two groups of four
+/// that hold copies of each other.
+#[test]
+fn parameters_in_parts_train_as_whole_ones_do() {
+    let Some(python) = client::python() else { return };
+    const MODELS: [&str; 2] = ["resnet-tiny", "vit-test"];
+    let run = |model: &'static str, fsdp: usize| {
+        let (devices, batch_groups, optimizer, shard_optimizer) = (DEVICES, 1, "adam", false);
+        let step = TinyStep { model, batch_size: BATCH, devices, batch_groups, optimizer, shard_optimizer, fsdp };
+        let (program, inputs) = step.program();
+        Run::new(program, inputs)
+    };
+    for parts in [8, 4] {
+        let runs: Vec<Run> = MODELS.iter().flat_map(|model| [run(model, 1), run(model, parts)]).collect();
+        for run in runs.iter().skip(1).step_by(2) {
+            let Program { graph, mesh, inputs, donated, .. } = &run.program;
+            let shapes = graph.input_shapes();
+            let whole: usize = donated.iter().map(|(input, _)| shapes[*input].bytes()).sum();
+            let shard = |input: &usize| inputs[*input].shard_shape(&shapes[*input], mesh).unwrap().bytes();
+            let part: usize = donated.iter().map(|(input, _)| shard(input)).sum();
+            // Biases and the first layer's three channels do not divide.
+            assert!((part as f64) < 1.25 * whole as f64 / parts as f64, "{part} of {whole} bytes over {parts} devices");
+        }
+        pairs_agree(&MODELS, &client::run(&python, &runs), ALLOWED);
+    }
 }
 
 /// The two outcomes of every model are the same but for the order of sums.

@@ -201,7 +201,7 @@ mod tests {
     #[test]
     fn one_device_is_the_mesh_without_axes() {
         assert_eq!(Mesh::new(1), Mesh::single());
-        assert_eq!(Mesh::along([(Axis::Fsdp, 1), (Axis::Data, 0 + 1)]), Mesh::single());
+        assert_eq!(Mesh::along([(Axis::Fsdp, 1), (Axis::Data, 1)]), Mesh::single());
         assert_eq!((Mesh::single().devices(), Mesh::single().batch_parts()), (1, 1));
     }
 

@@ -162,8 +162,8 @@ fn parameters_in_parts_train_as_whole_ones_do() {
             let whole: usize = donated.iter().map(|(input, _)| shapes[*input].bytes()).sum();
             let shard = |input: &usize| inputs[*input].shard_shape(&shapes[*input], mesh).unwrap().bytes();
             let part: usize = donated.iter().map(|(input, _)| shard(input)).sum();
-            // Biases and the first layer's three channels do not divide.
-            assert!((part as f64) < 1.25 * whole as f64 / parts as f64, "{part} of {whole} bytes over {parts} devices");
+            // Many widths of so small networks do not divide.
+            assert!((part as f64) < 2.5 * whole as f64 / parts as f64, "{part} of {whole} bytes over {parts} devices");
         }
         pairs_agree(&MODELS, &client::run(&python, &runs), ALLOWED);
     }

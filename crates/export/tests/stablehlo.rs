@@ -29,10 +29,7 @@ fn write(entry: &ModelEntry, folder: &Path, name: &str, options: StablehloOption
 
 /// The relative difference of every program of a folder; none without a Python.
 fn differences(folder: &Path) -> Option<Vec<(String, f64)>> {
-    let Some(python) = std::env::var_os("OCTANT_ORACLE_PYTHON") else {
-        println!("SKIPPED: jaxlib executes exported models; `cargo xtask test` installs it");
-        return None;
-    };
+    let python = octant_testing::oracle::python("jaxlib running exported models")?;
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/jaxlib_check.py");
     let output = Command::new(python).arg(script).arg(folder).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));

@@ -126,7 +126,7 @@ impl StepRequest {
         let image = [subject.size, subject.size, subject.entry.preprocessing.input[2]];
         let recipe = Recipe { max_boxes: SLOTS.min(subject.recipe.max_boxes), ..subject.recipe.clone() };
         let task = octant_recipe::task(&recipe, subject.classes(), image, false)?;
-        let mesh = octant_recipe::mesh(self.cores, &**backend)?;
+        let mesh = octant_recipe::mesh(self.cores, subject.recipe.step.fsdp, &**backend)?;
         if mesh.devices() > 1 && self.mode == StepMode::Infer {
             refuse!("predictions run on one device; leave `cores` at 1");
         }
@@ -200,7 +200,7 @@ impl Predicting {
     fn new(backend: &dyn Backend, plan: &StepPlan, batch: &Batch, profile: bool) -> Result<Predicting> {
         let traced = prediction(plan)?;
         let executable = backend.compile(&traced.program, &options(profile))?;
-        let upload = |tensor: &HostTensor| backend.upload(tensor, &Mesh::single(), &Sharding::Replicated);
+        let upload = |tensor: &HostTensor| backend.upload(tensor, &Mesh::single(), &Sharding::REPLICATED);
         let variables = traced.variables.iter().map(|spec| upload(&spec.initial(0)));
         let inputs: Result<Vec<Buffer>, _> = variables.chain([upload(&batch.images)]).collect();
         Ok(Predicting { executable, inputs: inputs?, in_flight: InFlight::default() })

@@ -74,10 +74,7 @@ fn checked_stablehlo(name: &str, options: &StablehloExport) -> Option<ExportChec
 
 fn compared(runtime: PeerRuntime, name: &str, file: &Path, sizes: &[[usize; 2]]) -> Option<ExportCheck> {
     let facts = ExportedFacts::open(file).unwrap();
-    let Some(python) = std::env::var_os("OCTANT_ORACLE_PYTHON") else {
-        println!("SKIPPED: other runtimes execute exported models; `cargo xtask test` installs them");
-        return None;
-    };
+    let python = octant_testing::oracle::python("other runtimes running exported models")?;
     let images = images(file.parent().unwrap(), sizes);
     let backend: Arc<dyn Backend> = Arc::new(CpuBackend::with_threads(1).unwrap());
     let peer = PeerChoice { runtime, python };
@@ -203,7 +200,7 @@ fn weights_that_do_not_fit_go_to_a_second_file() {
     let sizes = [&file, &beside].map(|path| std::fs::metadata(path).unwrap().len());
     assert_eq!(files.bytes, sizes[0] + sizes[1]);
     assert!(sizes[0] < whole as u64 / 2, "{sizes:?}");
-    let Some(python) = std::env::var_os("OCTANT_ORACLE_PYTHON") else { return };
+    let Some(python) = octant_testing::oracle::python("other runtimes running exported models") else { return };
     let facts = ExportedFacts::of_onnx(&file).unwrap();
     let backend: Arc<dyn Backend> = Arc::new(CpuBackend::with_threads(1).unwrap());
     let peer = PeerChoice { runtime: PeerRuntime::OnnxRuntime, python };

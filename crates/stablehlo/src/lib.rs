@@ -69,16 +69,12 @@ pub enum LowerError {
         reason: &'static str,
     },
     /// A tensor that cannot be cut into equal parts.
-    #[error("{what} is {shape}, which cannot be split along axis {axis} over {devices} devices; pad it to a multiple")]
+    #[error("{what}: {reason}; pad it to a multiple")]
     Sharding {
         /// Which input or output.
         what: String,
-        /// Its shape.
-        shape: String,
-        /// The axis.
-        axis: usize,
-        /// How many devices there are.
-        devices: usize,
+        /// Its shape and what does not divide.
+        reason: String,
     },
     /// The program's lists do not belong to its graph.
     #[error("the program describes {given} {what} but its graph has {expected}")]
@@ -116,7 +112,7 @@ pub enum LowerError {
 /// ```
 pub fn lower(program: &Program, options: &LoweringOptions) -> Result<String, LowerError> {
     let (main, module) = program::functions(program, options)?;
-    Ok(text::print(program, &main, &module, &module.options))
+    Ok(text::print(program, &main, &module.functions, &module.options))
 }
 
 /// A program for one device as a portable artifact: StableHLO 1.0 in MLIR's bytecode, which compilers read for years. The entries
@@ -140,5 +136,5 @@ pub fn portable(
 ) -> Result<Vec<u8>, LowerError> {
     let options = LoweringOptions { precision, ..LoweringOptions::default() };
     let (main, module) = program::functions(program, &options)?;
-    portable::write(program, &main, &module, metadata)
+    portable::write(program, &main, &module.functions, metadata)
 }

@@ -1,7 +1,7 @@
 //! What the functions of one module share: options, the private functions so far, and their names.
 
 use crate::operation::Function;
-use crate::{LoweringOptions, text};
+use crate::{LoweringOptions, text, types};
 use std::collections::{HashMap, HashSet};
 
 /// The functions of a module as they are built.
@@ -37,21 +37,11 @@ impl Module {
 
     /// A symbol made from a layer path.
     fn unused_name(&mut self, hint: &str) -> String {
-        let base = symbol(hint, "body");
+        let base = types::symbol(hint, "body");
         let numbered = (1..).map(|i| format!("{base}_{i}"));
         let name = std::iter::once(base.clone()).chain(numbered).find(|name| !self.names.contains(name));
         let name = name.expect("there are more numbers than functions");
         self.names.insert(name.clone());
         name
-    }
-}
-
-/// Letters, digits, points and underscores of a text, beginning with a letter.
-pub fn symbol(text: &str, otherwise: &str) -> String {
-    let kept: String = text.chars().map(|c| if c.is_ascii_alphanumeric() || c == '.' { c } else { '_' }).collect();
-    match kept.chars().next() {
-        None => otherwise.to_string(),
-        Some(first) if first.is_ascii_alphabetic() => kept,
-        Some(_) => format!("_{kept}"),
     }
 }

@@ -4,7 +4,7 @@ use crate::function::Function;
 use crate::module::Module;
 use crate::{LowerError, LoweringOptions, operation};
 use octant_graph::Shape;
-use octant_runtime::{Program, Sharding};
+use octant_runtime::{Mesh, Program, Sharding};
 use std::collections::HashSet;
 
 /// `@main`, and the module with the functions that it calls.
@@ -30,7 +30,7 @@ fn check(program: &Program) -> Result<(), LowerError> {
     let (inputs, outputs) = (graph.input_shapes(), graph.output_shapes());
     for (what, shapes, shardings) in [("input", &inputs, &program.inputs), ("output", &outputs, &program.outputs)] {
         for (i, (shape, sharding)) in shapes.iter().zip(shardings).enumerate() {
-            check_sharding(|| format!("{what} {i}"), shape, sharding, program.mesh.devices())?;
+            check_sharding(|| format!("{what} {i}"), shape, sharding, &program.mesh)?;
         }
     }
     check_donation(program, &inputs, &outputs)
@@ -40,14 +40,12 @@ fn check_sharding(
     what: impl Fn() -> String,
     shape: &Shape,
     sharding: &Sharding,
-    devices: usize,
+    mesh: &Mesh,
 ) -> Result<(), LowerError> {
-    match *sharding {
-        Sharding::Split { axis } if shape.dims().get(axis).is_none_or(|length| length % devices != 0) => {
-            Err(LowerError::Sharding { what: what(), shape: shape.to_string(), axis, devices })
-        }
-        _ => Ok(()),
-    }
+    sharding
+        .shard_shape(shape, mesh)
+        .map(drop)
+        .map_err(|error| LowerError::Sharding { what: what(), reason: error.to_string() })
 }
 
 fn check_donation(program: &Program, inputs: &[Shape], outputs: &[Shape]) -> Result<(), LowerError> {

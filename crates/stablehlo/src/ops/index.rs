@@ -1,6 +1,6 @@
 //! Gather and scatter.
 
-use super::window::combine;
+use super::reduce::combine;
 use crate::function::Function;
 use crate::operation::{Kind, Region, Value};
 use octant_graph::{Gather, Scatter, ScatterKind, Shape};

@@ -1,6 +1,5 @@
 //! Reductions, arg-max and sorting.
 
-use super::window::combine;
 use crate::constant;
 use crate::function::Function;
 use crate::operation::{Kind, Region, Value, shapes};
@@ -33,6 +32,12 @@ fn reduce_wide(f: &mut Function, x: &Value, kind: Reduction, axes: &[usize]) -> 
     let start = f.constant(&constant::identity(kind, x.dtype()));
     let region = combine(f, reduction_name(kind), x.dtype());
     f.push(Kind::Reduce { axes: axes.to_vec() }, &[x.clone(), start], vec![region], &[&result]).remove(0)
+}
+
+/// A region that combines two scalars.
+pub fn combine(f: &mut Function, name: &'static str, dtype: DType) -> Region {
+    let scalar = Shape::scalar(dtype);
+    f.region(&[scalar.clone(), scalar], |f, arguments| vec![f.same(name, &[&arguments[0], &arguments[1]])])
 }
 
 /// The max or min along an axis, and its index.

@@ -1,10 +1,10 @@
 //! Sliding windows.
 
-use super::reduce::{reduction_name, wide};
+use super::reduce::{combine, reduction_name, wide};
 use crate::constant;
 use crate::function::Function;
-use crate::operation::{Kind, Region, Value};
-use octant_graph::{DType, Reduction, Shape, Window};
+use crate::operation::{Kind, Value};
+use octant_graph::{Reduction, Shape, Window};
 
 pub fn reduce_window(f: &mut Function, x: &Value, kind: Reduction, window: &Window, shape: &Shape) -> Value {
     let dtype = wide(kind, x.dtype());
@@ -14,12 +14,6 @@ pub fn reduce_window(f: &mut Function, x: &Value, kind: Reduction, window: &Wind
     let result = shape.with_dtype(dtype);
     let made = f.push(Kind::ReduceWindow(window.clone()), &[x, start], vec![region], &[&result]);
     f.convert(&made[0], shape.dtype())
-}
-
-/// A region that combines two scalars.
-pub fn combine(f: &mut Function, name: &'static str, dtype: DType) -> Region {
-    let scalar = Shape::scalar(dtype);
-    f.region(&[scalar.clone(), scalar], |f, arguments| vec![f.same(name, &[&arguments[0], &arguments[1]])])
 }
 
 pub fn select_and_scatter(f: &mut Function, x: &Value, source: &Value, window: &Window) -> Value {

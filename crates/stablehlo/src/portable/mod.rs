@@ -12,9 +12,8 @@ mod read;
 mod tables;
 mod writer;
 
-use crate::LowerError;
-use crate::module::{Module, symbol};
 use crate::operation::Function;
+use crate::{LowerError, types};
 use attributes::builtin;
 use encoding::Encoder;
 use octant_runtime::Program;
@@ -26,11 +25,11 @@ const MAGIC: &[u8] = b"ML\xEFR";
 const VERSION: u64 = 6;
 const PRODUCER: &str = "StableHLO_v1.0.0";
 
-/// The file of a module.
+/// The file of a module: `@main` and the functions that it calls.
 pub fn write(
     program: &Program,
     main: &Function,
-    module: &Module,
+    called: &[Function],
     metadata: &[(String, String)],
 ) -> Result<Vec<u8>, LowerError> {
     let refused = |what: &str, reason| {
@@ -49,8 +48,8 @@ pub fn write(
     for (key, value) in metadata {
         entries.push((key.clone(), builtin::string(&mut writer.tables, value)));
     }
-    let functions: Vec<&Function> = std::iter::once(main).chain(&module.functions).collect();
-    let operations = writer.module(&symbol(&program.name, "program"), entries, &functions)?;
+    let functions: Vec<&Function> = std::iter::once(main).chain(called).collect();
+    let operations = writer.module(&types::symbol(&program.name, "program"), entries, &functions)?;
     let mut file = Encoder(MAGIC.to_vec());
     file.varint(VERSION).0.extend(PRODUCER.as_bytes());
     file.byte(0);

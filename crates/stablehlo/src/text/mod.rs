@@ -4,7 +4,6 @@ mod attributes;
 mod names;
 mod printer;
 
-use crate::module::{Module, symbol};
 use crate::operation::Function;
 use crate::{LoweringOptions, types};
 use names::Names;
@@ -48,31 +47,33 @@ fn braces(attributes: &[Option<String>]) -> String {
     if given.is_empty() { String::new() } else { format!(" {{{}}}", types::join(given)) }
 }
 
-/// How a tensor is spread, in Shardy's words; nothing on one device.
+/// How a tensor is sharded, as Shardy's attribute; nothing on one device. Axes that the mesh does not have split nothing.
 fn sharding(program: &Program, shape: &Shape, sharding: &Sharding) -> Option<String> {
-    let along = |axis: usize| match *sharding {
-        Sharding::Split { axis: split } if split == axis => "{\"batch\"}",
-        _ => "{}",
+    let mesh = &program.mesh;
+    let along = |dimension: usize| {
+        let axes = sharding.axes(dimension).iter().filter(|&&axis| mesh.length(axis) > 1);
+        format!("{{{}}}", types::join(axes.map(|axis| format!("\"{}\"", axis.name()))))
     };
     let axes = types::list((0..shape.rank()).map(along));
-    (program.mesh.devices() > 1).then(|| format!("sdy.sharding = #sdy.sharding<@mesh, {axes}>"))
+    (mesh.devices() > 1).then(|| format!("sdy.sharding = #sdy.sharding<@mesh, {axes}>"))
 }
 
-/// The text of a module.
-pub fn print(program: &Program, main: &Function, module: &Module, options: &LoweringOptions) -> String {
+/// The text of a module: `@main` and the functions that it calls.
+pub fn print(program: &Program, main: &Function, functions: &[Function], options: &LoweringOptions) -> String {
     let devices = program.mesh.devices();
     let mut locations = Locations::default();
     let mut text = format!(
         "module @{} attributes {{mhlo.num_partitions = {devices} : i32, mhlo.num_replicas = 1 : i32}} {{\n",
-        symbol(&program.name, "program")
+        types::symbol(&program.name, "program")
     );
     let mut put = |line: std::fmt::Arguments| text.write_fmt(line).expect("writing to a string does not fail");
     if devices > 1 {
-        put(format_args!("  sdy.mesh @mesh = <[\"batch\"={devices}]>\n"));
+        let axes = program.mesh.axes().iter().map(|(axis, length)| format!("\"{}\"={length}", axis.name()));
+        put(format_args!("  sdy.mesh @mesh = <[{}]>\n", types::join(axes)));
     }
     let private = |function: &Function| format!("func.func private @{}{}", function.name, signature(function));
-    let signatures = std::iter::once(main_signature(program)).chain(module.functions.iter().map(private));
-    for (signature, function) in signatures.zip(std::iter::once(main).chain(&module.functions)) {
+    let signatures = std::iter::once(main_signature(program)).chain(functions.iter().map(private));
+    for (signature, function) in signatures.zip(std::iter::once(main).chain(functions)) {
         put(format_args!("  {signature} {{\n"));
         for line in lines(function) {
             let location = line.path.as_ref().filter(|path| !path.is_empty() && !options.without_locations);

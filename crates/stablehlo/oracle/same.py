@@ -15,23 +15,21 @@ folder = pathlib.Path(sys.argv[1])
 
 
 def printed(artifact):
+    """The program, and the paths of layers; a text has positions in its file beside them, which an artifact does not have."""
     with ir.Context() as context:
-        module = stablehlo.deserialize_portable_artifact(context, artifact)
-        return module.operation.get_asm(enable_debug_info=True, large_elements_limit=None).splitlines()
-
-
-def named(lines):
-    """Without the positions that a text has in its file: a layer's path is the only location that both have."""
-    kept = [line.split(" loc(")[0] for line in lines if not line.startswith("#loc")]
-    return kept, sorted({line.split("loc(")[1] for line in lines if line.startswith("#loc") and '("-"' not in line})
+        module = stablehlo.deserialize_portable_artifact(context, artifact).operation
+        lines = module.get_asm(large_elements_limit=None).splitlines()
+        locations = [line for line in module.get_asm(enable_debug_info=True).splitlines() if line.startswith("#loc")]
+    layers = {line.split(" = ", 1)[1] for line in locations if '"-":' not in line and "(unknown)" not in line}
+    return lines + sorted(layers)
 
 
 for path in sorted(folder.glob("*.mlir"), key=lambda path: int(path.stem)):
     try:
-        # The version of the text goes the same way, so that both have lost what a version does not have.
-        wanted = named(printed(stablehlo.serialize_portable_artifact_str(path.read_text(), "1.0.0")))
-        found = named(printed((folder / f"{path.stem}.mlirbc").read_bytes()))
-        differences = [pair for pair in zip(*(sum(each, []) for each in (wanted, found))) if pair[0] != pair[1]]
+        # The text is written as an artifact, too, so that both have lost what version 1.0 does not have.
+        wanted = printed(stablehlo.serialize_portable_artifact_str(path.read_text(), "1.0.0"))
+        found = printed((folder / f"{path.stem}.mlirbc").read_bytes())
+        differences = [pair for pair in zip(wanted, found) if pair[0] != pair[1]]
         if wanted == found:
             print(path.stem, "same")
         else:

@@ -5,7 +5,7 @@ use crate::output::{Bar, Json, count};
 use crate::{Ending, device, fetching, opened};
 use anyhow::{Result, bail};
 use octant_device::Options;
-use octant_predict::{ExportedFacts, PeerChoice, check_export, exported_network};
+use octant_predict::{ExportedFacts, PeerChoice, PeerRuntime, check_export, exported_network};
 use serde_json::json;
 use std::path::PathBuf;
 
@@ -13,7 +13,7 @@ use std::path::PathBuf;
 #[derive(clap::Args)]
 #[command(
     after_help = "Examples:\n  octant check-export classify-1.onnx --data DIR\n  octant check-export model.onnx \
-                        --data DIR --runtime openvino\n\nPython 3 runs the runtime (`pip install onnxruntime`); the \
+                        --data DIR --runtime openvino\n\nPython 3 runs the runtime (`pip install onnxruntime`, or `jax` for StableHLO); the \
                         environment variable OCTANT_PEER_PYTHON names another interpreter."
 )]
 pub(crate) struct Arguments {
@@ -22,9 +22,9 @@ pub(crate) struct Arguments {
     /// Images: files, folders, patterns or lists of them
     #[arg(long, required = true, num_args = 1.., value_name = "DIR")]
     data: Vec<PathBuf>,
-    /// The runtime, onnxruntime or openvino
-    #[arg(long, default_value = "onnxruntime")]
-    runtime: String,
+    /// The runtime: onnxruntime or openvino for ONNX, jaxlib for StableHLO; if not given, the first that executes the file
+    #[arg(long)]
+    runtime: Option<String>,
     /// The run or the file of weights that the file was made from, if it is not where it was
     #[arg(long, value_name = "RUN|FILE")]
     against: Option<PathBuf>,
@@ -45,9 +45,10 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
     if arguments.limit == Some(0) {
         bail!("--limit must be at least 1");
     }
-    let runtime = arguments.runtime.parse()?;
+    let runtime: Option<PeerRuntime> = arguments.runtime.as_deref().map(str::parse).transpose()?;
     let python = std::env::var_os("OCTANT_PEER_PYTHON").unwrap_or_else(|| "python3".into());
-    let facts = ExportedFacts::of_onnx(&arguments.file)?;
+    let facts = ExportedFacts::open(&arguments.file)?;
+    let runtime = runtime.unwrap_or(PeerRuntime::of(facts.format()));
     let network = exported_network(&facts, arguments.against.as_deref())?;
     let sources = fetching::sources(&arguments.data)?;
     opened::say_skipped(&sources, arguments.json);

@@ -2,8 +2,10 @@
 
 use crate::output::{Json, bytes, count, duration};
 use crate::{Ending, fetching, opened};
-use anyhow::{Result, bail};
-use octant_predict::{ModelChoice, Network, OnnxExport, PRETRAINED, Suppression};
+use anyhow::{Result, anyhow, bail};
+use octant_predict::{
+    ModelChoice, Network, OnnxExport, PRETRAINED, Port, StablehloContainer, StablehloExport, Suppression, WrittenFiles,
+};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -12,7 +14,8 @@ use std::time::Instant;
 #[derive(clap::Args)]
 #[command(
     after_help = "Examples:\n  octant export runs/classify-1\n  octant export resnet50 --weights pretrained --half\n  \
-                        octant export runs/detect-1 --nms --batch 1 --out detector.onnx\n\nA file takes normalized \
+                        octant export runs/detect-1 --nms --batch 1 --out detector.onnx\n  octant export runs/classify-1 \
+                        --format jax --batch 16\n\nA file takes normalized \
                         images and returns the network's output: logits, or a row of corners and scores per cell. Its \
                         metadata has the classes and the preprocessing; --with-preprocessing puts both ends into the file. \
                         docs/guides/export.md shows how to use it."
@@ -20,24 +23,24 @@ use std::time::Instant;
 pub(crate) struct Arguments {
     /// A run directory, a file of weights that names its network, or a model (`octant models` lists them)
     source: PathBuf,
-    /// The format: onnx
+    /// The format: onnx, stablehlo (a portable artifact), or jax (the same for `jax.export.deserialize`)
     #[arg(long, default_value = "onnx")]
     format: String,
     /// The file that is written; the name of the run or model with the format's ending if not given
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
-    /// The version of ONNX's operators, 18 to 23
-    #[arg(long, default_value_t = 18)]
-    opset: i64,
+    /// ONNX: the version of its operators, 18 to 23; 18 if not given
+    #[arg(long)]
+    opset: Option<i64>,
     /// Layers compute in f16. Inputs and outputs stay f32, so that programs that use the file need not change
     #[arg(long)]
     half: bool,
-    /// The order of axes of images, nchw or nhwc
-    #[arg(long, default_value = "nchw")]
-    layout: String,
-    /// Images per batch, or `dynamic` for any number
-    #[arg(long, default_value = "dynamic", value_name = "N|dynamic")]
-    batch: String,
+    /// The order of axes of images, nchw or nhwc; if not given, nchw in ONNX and nhwc in StableHLO
+    #[arg(long)]
+    layout: Option<String>,
+    /// Images per batch, or `dynamic` for any number; if not given, dynamic in ONNX and 1 in StableHLO, whose shapes are fixed
+    #[arg(long, value_name = "N|dynamic")]
+    batch: Option<String>,
     /// The side of the images; the one that the network was trained with if not given
     #[arg(long)]
     image_size: Option<usize>,
@@ -57,6 +60,9 @@ pub(crate) struct Arguments {
     /// a mask, or boxes in pixels of the image
     #[arg(long)]
     with_preprocessing: bool,
+    /// StableHLO: the weights are inputs by name, in a safetensors file beside it
+    #[arg(long)]
+    weights_beside: bool,
     /// With --nms: boxes need a higher score
     #[arg(long, requires = "nms", default_value_t = Suppression::prediction().score)]
     conf: f32,
@@ -71,69 +77,198 @@ pub(crate) struct Arguments {
     json: bool,
 }
 
+/// What a network is written as.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Format {
+    Onnx,
+    Stablehlo,
+    Jax,
+}
+
+impl Format {
+    const ALL: [Format; 3] = [Format::Onnx, Format::Stablehlo, Format::Jax];
+
+    fn name(self) -> &'static str {
+        match self {
+            Format::Onnx => "onnx",
+            Format::Stablehlo => "stablehlo",
+            Format::Jax => "jax",
+        }
+    }
+
+    /// How names of its files end.
+    fn ending(self) -> &'static str {
+        match self {
+            Format::Onnx => "onnx",
+            Format::Stablehlo => "mlirbc",
+            Format::Jax => "jax",
+        }
+    }
+}
+
+impl std::str::FromStr for Format {
+    type Err = anyhow::Error;
+
+    fn from_str(text: &str) -> Result<Format> {
+        let found = Format::ALL.into_iter().find(|format| format.name() == text);
+        found.ok_or_else(|| match octant_recipe::nearest(text, Format::ALL.into_iter().map(Format::name)) {
+            Some(near) => anyhow!("there is no format \"{text}\"; did you mean {near}?"),
+            None => anyhow!("there is no format \"{text}\"; use onnx, stablehlo or jax"),
+        })
+    }
+}
+
+/// What was written, as it is printed.
+struct Written {
+    files: WrittenFiles,
+    inputs: Vec<Port>,
+    outputs: Vec<Port>,
+    /// One line about the program.
+    described: String,
+    /// The same for JSON.
+    facts: serde_json::Value,
+}
+
 pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
     let begun = Instant::now();
-    let options = options(&arguments)?;
-    let (network, license) = network(&arguments)?;
-    let out = arguments.out.clone().unwrap_or_else(|| default_name(&arguments.source));
-    let model = network.to_onnx(&OnnxExport { license, ..options })?;
-    let (inputs, outputs) = (model.inputs(), model.outputs());
-    let operators = model.operators();
-    let nodes: usize = operators.values().sum();
-    let transposes = operators.get("Transpose").copied().unwrap_or(0);
-    let files = model.write(&out)?;
+    let format: Format = arguments.format.parse()?;
+    let shared = SharedOptions::of(&arguments)?;
+    let out = arguments.out.clone().unwrap_or_else(|| default_name(&arguments.source, format));
+    let written = match format {
+        Format::Onnx => onnx(&arguments, shared, &out)?,
+        Format::Stablehlo => stablehlo(&arguments, shared, StablehloContainer::Artifact, &out)?,
+        Format::Jax => stablehlo(&arguments, shared, StablehloContainer::JaxExport, &out)?,
+    };
     let time = begun.elapsed();
-    let ports = |ports: &[octant_predict::Port]| ports.iter().map(ToString::to_string).collect::<Vec<_>>();
+    let Written { files, inputs, outputs, described, facts } = written;
+    let ports = |ports: &[Port]| ports.iter().map(ToString::to_string).collect::<Vec<_>>();
     if arguments.json {
-        Json::line(json!({
-            "event": "done", "format": "onnx", "path": files.model, "weights_path": files.weights, "bytes": files.bytes,
-            "opset": arguments.opset, "precision": if arguments.half { "f16" } else { "f32" }, "nodes": nodes,
-            "transposes": transposes, "inputs": ports(&inputs), "outputs": ports(&outputs),
-            "seconds": time.as_secs_f64(),
-        }));
+        let mut line = json!({
+            "event": "done", "format": format.name(), "path": files.model, "weights_path": files.weights,
+            "bytes": files.bytes, "precision": if arguments.half { "f16" } else { "f32" }, "inputs": ports(&inputs),
+            "outputs": ports(&outputs), "seconds": time.as_secs_f64(),
+        });
+        if let (Some(line), serde_json::Value::Object(facts)) = (line.as_object_mut(), facts) {
+            line.extend(facts);
+        }
+        Json::line(line);
         return Ok(Ending::Done);
     }
     let beside = files.weights.iter().map(|path| format!(", weights in {}", path.display())).collect::<String>();
     println!("{}: {}{beside}, {}", files.model.display(), bytes(files.bytes), duration(time));
-    println!("  ONNX opset {}, {}, {} transposes", arguments.opset, count(nodes as u64, "node"), transposes);
+    println!("  {described}");
     println!("  takes    {}", ports(&inputs).join(", "));
     println!("  returns  {}", ports(&outputs).join(", "));
     println!("  next: octant check-export {} --data DIR", files.model.display());
     Ok(Ending::Done)
 }
 
-fn options(arguments: &Arguments) -> Result<OnnxExport> {
-    if arguments.format != "onnx" {
-        bail!("--format {}: files are written as onnx", arguments.format);
+fn onnx(arguments: &Arguments, shared: SharedOptions, out: &Path) -> Result<Written> {
+    if arguments.weights_beside {
+        bail!(
+            "--weights-beside is for stablehlo and jax; ONNX puts weights beside a file that is above 2 GB; remove it"
+        );
     }
-    if arguments.with_preprocessing && (arguments.batch != "dynamic" || arguments.layout != "nchw") {
+    if arguments.with_preprocessing && (arguments.batch.is_some() || arguments.layout.is_some()) {
         bail!(
             "--with-preprocessing makes a file that takes one image [height, width, channels]; remove --batch and --layout"
         );
     }
-    let channels_first = match arguments.layout.as_str() {
-        "nchw" => true,
-        "nhwc" => false,
-        other => bail!("there is no layout \"{other}\"; use nchw or nhwc"),
+    let (network, license) = network(arguments)?;
+    let usual = OnnxExport::default();
+    let options = OnnxExport {
+        opset: arguments.opset.unwrap_or(usual.opset),
+        half: arguments.half,
+        channels_first: shared.channels_first.unwrap_or(usual.channels_first),
+        batch: shared.batch,
+        image_size: arguments.image_size,
+        boxes: shared.boxes,
+        preprocessing: arguments.with_preprocessing,
+        license,
     };
-    let batch = match arguments.batch.as_str() {
-        "dynamic" => None,
-        number => match number.parse::<usize>() {
-            Ok(batch) if batch > 0 => Some(batch),
-            _ => bail!("--batch {number}: give the number of images, or dynamic"),
-        },
+    let model = network.to_onnx(&options)?;
+    let operators = model.operators();
+    let nodes: usize = operators.values().sum();
+    let transposes = operators.get("Transpose").copied().unwrap_or(0);
+    let described = format!("ONNX opset {}, {}, {transposes} transposes", options.opset, count(nodes as u64, "node"));
+    let facts = json!({ "opset": options.opset, "nodes": nodes, "transposes": transposes });
+    let (inputs, outputs) = (model.inputs(), model.outputs());
+    Ok(Written { files: model.write(out)?, inputs, outputs, described, facts })
+}
+
+fn stablehlo(
+    arguments: &Arguments,
+    shared: SharedOptions,
+    container: StablehloContainer,
+    out: &Path,
+) -> Result<Written> {
+    let format = &arguments.format;
+    if arguments.opset.is_some() {
+        bail!("--opset is for onnx, not for {format}; remove it");
+    }
+    if arguments.with_preprocessing {
+        bail!(
+            "--with-preprocessing is for onnx: StableHLO's shapes are fixed, so a file of it cannot take images of any size; \
+             its metadata says how to prepare them"
+        );
+    }
+    if arguments.batch.as_deref() == Some("dynamic") {
+        bail!("--batch dynamic is for onnx: StableHLO's shapes are fixed; give the number of images");
+    }
+    let (network, license) = network(arguments)?;
+    let usual = StablehloExport::default();
+    let options = StablehloExport {
+        container,
+        half: arguments.half,
+        channels_first: shared.channels_first.unwrap_or(usual.channels_first),
+        batch: shared.batch.unwrap_or(usual.batch),
+        image_size: arguments.image_size,
+        boxes: shared.boxes,
+        weights_beside: arguments.weights_beside,
+        license,
     };
-    let (score, overlap, most) = (arguments.conf, arguments.iou, arguments.max_det);
-    if !(0.0..=1.0).contains(&score) || !(0.0..=1.0).contains(&overlap) {
-        bail!("--conf and --iou are shares from 0 to 1");
+    let model = network.to_stablehlo(&options)?;
+    let described = match container {
+        StablehloContainer::Artifact => "StableHLO 1.0, a portable artifact for one device",
+        StablehloContainer::JaxExport => "StableHLO 1.0 for one device, for jax.export.deserialize",
+    };
+    let (inputs, outputs) = (model.inputs().to_vec(), model.outputs().to_vec());
+    let facts = json!({ "stablehlo": "1.0.0", "weights_beside": options.weights_beside });
+    Ok(Written { files: model.write(out)?, inputs, outputs, described: described.into(), facts })
+}
+
+/// What every format has, where it was given.
+struct SharedOptions {
+    channels_first: Option<bool>,
+    batch: Option<usize>,
+    boxes: Option<Suppression>,
+}
+
+impl SharedOptions {
+    fn of(arguments: &Arguments) -> Result<SharedOptions> {
+        let channels_first = match arguments.layout.as_deref() {
+            None => None,
+            Some("nchw") => Some(true),
+            Some("nhwc") => Some(false),
+            Some(other) => bail!("there is no layout \"{other}\"; use nchw or nhwc"),
+        };
+        let batch = match arguments.batch.as_deref() {
+            None | Some("dynamic") => None,
+            Some(number) => match number.parse::<usize>() {
+                Ok(batch) if batch > 0 => Some(batch),
+                _ => bail!("--batch {number}: give the number of images, or dynamic"),
+            },
+        };
+        let (score, overlap, most) = (arguments.conf, arguments.iou, arguments.max_det);
+        if !(0.0..=1.0).contains(&score) || !(0.0..=1.0).contains(&overlap) {
+            bail!("--conf and --iou are shares from 0 to 1");
+        }
+        if most == 0 {
+            bail!("--max-det must be at least 1");
+        }
+        let boxes = arguments.nms.then(|| Suppression { score, overlap, most, ..Suppression::prediction() });
+        Ok(SharedOptions { channels_first, batch, boxes })
     }
-    if most == 0 {
-        bail!("--max-det must be at least 1");
-    }
-    let boxes = arguments.nms.then(|| Suppression { score, overlap, most, ..Suppression::prediction() });
-    let (opset, half, image_size) = (arguments.opset, arguments.half, arguments.image_size);
-    let preprocessing = arguments.with_preprocessing;
-    Ok(OnnxExport { opset, half, channels_first, batch, image_size, boxes, preprocessing, license: None })
 }
 
 /// The network, and the license of its weights where it is known.
@@ -181,7 +316,7 @@ fn of_run(arguments: &Arguments) -> Result<(Network, Option<String>)> {
 }
 
 /// The name of the run or model, here.
-fn default_name(source: &Path) -> PathBuf {
+fn default_name(source: &Path, format: Format) -> PathBuf {
     let name = source.file_stem().map(|name| name.to_string_lossy().into_owned()).unwrap_or_else(|| "network".into());
-    format!("{name}.onnx").into()
+    format!("{name}.{}", format.ending()).into()
 }

@@ -101,7 +101,7 @@ fn a_missing_runtime_is_one_clear_sentence() {
     refused(
         at,
         &["check-export", "run.onnx", "--data", "set", "--runtime", "onxruntime"],
-        "use onnxruntime or openvino",
+        "use onnxruntime, openvino or jaxlib",
     );
     refused(at, &["check-export", "run/config.toml", "--data", "set"], "it is no ONNX file");
 }
@@ -114,7 +114,12 @@ fn flags_without_an_effect_are_refused() {
     refused(at, &["export", "resnet5"], "there is no run or file resnet5, and");
     let random = ["export", "resnet-tiny", "--weights", "random"];
     let with = |more: &[&'static str]| [&random[..], more].concat();
-    refused(at, &with(&["--format", "onx"]), "files are written as onnx");
+    refused(at, &with(&["--format", "onx"]), "did you mean onnx?");
+    refused(at, &with(&["--format", "coreml"]), "use onnx, stablehlo or jax");
+    refused(at, &with(&["--format", "jax", "--opset", "18"]), "--opset is for onnx, not for jax; remove it");
+    refused(at, &with(&["--format", "jax", "--batch", "dynamic"]), "give the number of images");
+    refused(at, &with(&["--format", "stablehlo", "--with-preprocessing"]), "--with-preprocessing is for onnx");
+    refused(at, &with(&["--weights-beside"]), "--weights-beside is for stablehlo and jax");
     refused(at, &with(&["--layout", "nwch"]), "use nchw or nhwc");
     refused(at, &with(&["--batch", "0"]), "give the number of images, or dynamic");
     refused(at, &with(&["--opset", "17"]), "opset 17 is not one of 18 to 23");
@@ -129,4 +134,28 @@ fn flags_without_an_effect_are_refused() {
     assert!(code == 0 && err.contains("random weights"), "{err}");
     let text = done(at, &with(&["--batch", "2", "--layout", "nhwc", "--image-size", "64", "--out", "other.onnx"]));
     assert!(text.contains("images f32[2, 64, 64, 3]"), "{text}");
+    let text = done(at, &with(&["--format", "stablehlo", "--layout", "nchw", "--batch", "2"]));
+    assert!(text.contains("resnet-tiny.mlirbc: ") && text.contains("images f32[2, 3, 32, 32]"), "{text}");
+}
+
+#[test]
+fn a_run_could_not_leave_as_stablehlo_or_for_jax() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    classifier(at);
+    let line = last_line(&done(at, &["export", "run", "--format", "stablehlo", "--weights-beside", "--json"]));
+    assert_eq!((&line["path"], &line["weights_path"]), (&"run.mlirbc".into(), &"run.mlirbc.safetensors".into()));
+    done(at, &["export", "run", "--format", "jax", "--batch", "4", "--layout", "nchw"]);
+    for file in ["run.mlirbc", "run.jax"] {
+        let Some((code, out, err)) = check(at, &[file, "--data", "set", "--limit", "10", "--json"]) else {
+            return;
+        };
+        assert_eq!(code, 0, "{file}: {out}{err}");
+        let found = last_line(&out);
+        assert!(found["runtime"].as_str().unwrap().starts_with("jaxlib "), "{found}");
+        assert_eq!((&found["images"], &found["changed"]), (&10.into(), &0.into()), "{file}: {found}");
+        assert!(found["largest_relative_difference"].as_f64().unwrap() < 1e-4, "{file}: {found}");
+    }
+    let (code, _, err) = check(at, &["run.jax", "--data", "set", "--runtime", "onnxruntime"]).unwrap();
+    assert!(code == 1 && err.contains("onnxruntime does not execute run.jax; use the runtime jaxlib"), "{err}");
 }

@@ -18,6 +18,12 @@ pub enum ExportError {
     /// The network cannot be traced.
     #[error(transparent)]
     Trace(#[from] octant_graph::GraphError),
+    /// The network has no form in StableHLO.
+    #[error(transparent)]
+    Lower(#[from] octant_stablehlo::LowerError),
+    /// The file of weights beside a model cannot be written.
+    #[error(transparent)]
+    Archive(#[from] octant_archive::ArchiveError),
     /// A value is missing or does not fit.
     #[error("{0}")]
     Refused(String),

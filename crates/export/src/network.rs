@@ -61,9 +61,8 @@ impl Network {
         E: From<ExportError>,
     {
         let [graph, other] = BATCHES.map(|batch| {
-            let graph = passes::inline_unless(&trace(batch)?, |hint| options.keeps(hint));
-            let graph = if options.half { half::retyped(&graph)? } else { graph };
-            Ok::<Graph, E>(passes::dead_code(&passes::simplify(&fold(&bind(&graph, weights)?)?)))
+            let keeps = |hint: &KernelHint| options.keeps(hint);
+            Ok::<Graph, E>(prepared(&trace(batch)?, weights, options.half, keeps)?)
         });
         let (graph, other) = (graph?, other?);
         let is_same = graph.nodes().len() == other.nodes().len()
@@ -108,6 +107,18 @@ impl Network {
         let factor = a / BATCHES[0];
         Ok(self.batch.map_or(Dim::Batch(factor), |batch| Dim::Fixed(factor * batch)))
     }
+}
+
+/// The graph without calls but for those that are kept, with its weights as constants and whatever follows from them computed.
+pub(crate) fn prepared(
+    graph: &Graph,
+    weights: &HashMap<String, HostTensor>,
+    half: bool,
+    keeps: impl Fn(&KernelHint) -> bool,
+) -> Result<Graph, ExportError> {
+    let graph = passes::inline_unless(graph, keeps);
+    let graph = if half { half::retyped(&graph)? } else { graph };
+    Ok(passes::dead_code(&passes::simplify(&fold(&bind(&graph, weights)?)?)))
 }
 
 /// The graph with some inputs as constants.

@@ -3,42 +3,16 @@
 
 #![allow(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
+mod support;
+
 use octant_export::onnx::{OnnxOptions, export};
 use octant_export::{ExportError, Network, NetworkOptions};
-use octant_graph::evaluate::evaluate;
-use octant_graph::{DType, Graph, GraphError, HostTensor, Shape, Trace};
-use octant_nn::{Context, Mode, Precision, VariableSpec};
+use octant_graph::HostTensor;
 use octant_zoo::ModelEntry;
-use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::path::Path;
 use std::process::Command;
-
-/// The network on a batch of normalized images, and its variables.
-fn traced(entry: &ModelEntry, batch: usize) -> Result<(Graph, Vec<VariableSpec>), GraphError> {
-    let trace = Trace::new();
-    let [height, width, channels] = entry.preprocessing.input;
-    let images = trace.input("images", Shape::new(DType::F32, [batch, height, width, channels]));
-    let context = Context::new(&trace, Mode::Evaluate, Precision::F32);
-    let output = (entry.build)(entry.classes).forward(&context.root(), &images);
-    let specs = context.variables().into_iter().map(|variable| variable.spec).collect();
-    Ok((trace.finish(&[output])?, specs))
-}
-
-/// Weights that no layer ignores: running statistics differ from their initial values, too.
-fn weights(specs: &[VariableSpec]) -> HashMap<String, HostTensor> {
-    let changed = |spec: &VariableSpec| {
-        let initial = spec.initial(3);
-        let numbers = initial.to_f64s();
-        let varied = numbers.iter().enumerate().map(|(index, number)| match initial.dtype().is_float() {
-            true => number * (1.0 + 0.1 * (index as f64).sin()) + 0.02 * (index as f64).cos().abs(),
-            false => *number,
-        });
-        let varied: Vec<f64> = varied.collect();
-        (spec.path.clone(), HostTensor::from_f64s(initial.shape().clone(), &varied).unwrap())
-    };
-    specs.iter().map(changed).collect()
-}
+use support::{expected, tiny, traced, weights};
 
 /// Writes a model, and for two batch sizes images and what the reference evaluator makes of them.
 fn write(entry: &ModelEntry, folder: &Path) -> Result<(), ExportError> {
@@ -48,18 +22,8 @@ fn write(entry: &ModelEntry, folder: &Path) -> Result<(), ExportError> {
         Network::new(|batch| Ok::<_, ExportError>(traced(entry, batch)?.0), &weights, NetworkOptions::default())?;
     let model = export(&network, &OnnxOptions::default())?;
     std::fs::write(folder.join(format!("{}.onnx", entry.name)), model.to_bytes()).unwrap();
-    let [height, width, channels] = entry.preprocessing.input;
     for batch in [1, 3] {
-        let (graph, _) = traced(entry, batch)?;
-        let count = batch * height * width * channels;
-        let images: Vec<f32> = (0..count).map(|index| ((index * 7919 % 1009) as f32 / 504.5 - 1.0) * 1.5).collect();
-        let images = HostTensor::new([batch, height, width, channels], &images).unwrap();
-        let inputs: Vec<HostTensor> = graph
-            .input_names()
-            .iter()
-            .map(|name| weights.get(&**name).cloned().unwrap_or_else(|| images.clone()))
-            .collect();
-        let output = evaluate(&graph, &inputs).unwrap().remove(0);
+        let (images, output) = expected(entry, batch, &weights);
         for (ending, tensor) in [("x", &images), ("y", &output)] {
             let path = folder.join(format!("{}.{batch}.{ending}.npy", entry.name));
             octant_tensor::write_npy(&path, &channels_first(tensor)).unwrap();
@@ -79,11 +43,6 @@ fn channels_first(tensor: &HostTensor) -> HostTensor {
         })
         .collect();
     HostTensor::new([n, c, h, w], &moved).unwrap()
-}
-
-/// The variants that are small enough for the reference evaluator.
-fn tiny() -> impl Iterator<Item = &'static ModelEntry> {
-    octant_zoo::registry::ENTRIES.iter().filter(|entry| entry.name.ends_with("-tiny") || entry.name.ends_with("-test"))
 }
 
 #[test]

@@ -47,11 +47,16 @@ pub use check::BatchCheck;
 pub use downloads::{Downloads, PRETRAINED, Progress};
 pub use error::{PredictError, Result};
 pub use evaluate::{EvalOptions, Evaluation};
-pub use export::{ExportCheck, ExportedFacts, OnnxExport, PeerChoice, PeerRuntime, check_export, exported_network};
+pub use export::{
+    ExportCheck, ExportFormat, ExportedFacts, OnnxExport, PeerChoice, PeerRuntime, StablehloExport, check_export,
+    exported_network,
+};
 pub use features::{Distances, Extractor, separation, write_features};
 pub use job::JobEvent;
 pub use network::{ModelChoice, Network, NetworkFile, WeightSource};
-pub use octant_export::onnx::{OnnxModel, Port, WrittenFiles};
+pub use octant_export::onnx::OnnxModel;
+pub use octant_export::stablehlo::{StablehloContainer, StablehloModel};
+pub use octant_export::{Port, WrittenFiles};
 pub use octant_metrics::boxes::Suppression;
 pub use prediction::{Boxes, Classes, Mask, Names, Output, Prediction, Values, csv_field};
 pub use predictor::{Input, PredictOptions, Predictor, PredictorMemory};

@@ -6,7 +6,8 @@ use octant_cpu::CpuBackend;
 use octant_imaging::Image;
 use octant_metrics::boxes::Suppression;
 use octant_predict::{
-    ExportCheck, ExportedFacts, ModelChoice, Network, OnnxExport, PeerChoice, PeerRuntime, check_export,
+    ExportCheck, ExportedFacts, ModelChoice, Network, OnnxExport, PeerChoice, PeerRuntime, StablehloContainer,
+    StablehloExport, check_export,
 };
 use octant_runtime::Backend;
 use octant_tensor::HostTensor;
@@ -60,13 +61,25 @@ fn checked_in(runtime: PeerRuntime, name: &str, options: &OnnxExport, sizes: &[[
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("model.onnx");
     network(name).to_onnx(options).unwrap_or_else(|error| panic!("{name}: {error}")).write(&file).unwrap();
-    let facts = ExportedFacts::of_onnx(&file).unwrap();
+    compared(runtime, name, &file, sizes)
+}
+
+/// Exports a network as StableHLO and compares it on images; none without a Python.
+fn checked_stablehlo(name: &str, options: &StablehloExport) -> Option<ExportCheck> {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("model.mlirbc");
+    network(name).to_stablehlo(options).unwrap_or_else(|error| panic!("{name}: {error}")).write(&file).unwrap();
+    compared(PeerRuntime::Jaxlib, name, &file, &SIZES)
+}
+
+fn compared(runtime: PeerRuntime, name: &str, file: &Path, sizes: &[[usize; 2]]) -> Option<ExportCheck> {
+    let facts = ExportedFacts::open(file).unwrap();
     let python = octant_testing::oracle::python("other runtimes running exported models")?;
-    let images = images(folder.path(), sizes);
+    let images = images(file.parent().unwrap(), sizes);
     let backend: Arc<dyn Backend> = Arc::new(CpuBackend::with_threads(1).unwrap());
     let peer = PeerChoice { runtime, python };
-    let found = check_export(&file, &facts, network(name), &images, &backend, &peer, &mut |_| ());
-    let found = found.unwrap_or_else(|error| panic!("{name} {options:?}: {error}"));
+    let found = check_export(file, &facts, network(name), &images, &backend, &peer, &mut |_| ());
+    let found = found.unwrap_or_else(|error| panic!("{name} in {}: {error}", file.display()));
     println!("{name}: {found:?}");
     Some(found)
 }
@@ -84,12 +97,42 @@ const MODELS: [&str; 8] = [
 
 #[test]
 fn files_predict_what_the_predictor_predicts() {
-    for (_, runtime) in PeerRuntime::NAMED {
+    for runtime in [PeerRuntime::OnnxRuntime, PeerRuntime::OpenVino] {
         for name in MODELS {
             let Some(found) = checked_in(runtime, name, &OnnxExport::default(), &SIZES) else { return };
             assert_eq!((found.images, found.beyond_margin), (SIZES.len(), vec![]), "{name} {runtime:?}");
             assert!(found.difference < 1e-4, "{name} {runtime:?}: {}", found.difference);
         }
+    }
+}
+
+#[test]
+fn stablehlo_files_predict_what_the_predictor_predicts() {
+    let jax = StablehloExport { container: StablehloContainer::JaxExport, ..StablehloExport::default() };
+    let options = [
+        StablehloExport::default(),
+        StablehloExport { batch: 3, channels_first: true, ..jax.clone() },
+        StablehloExport { weights_beside: true, ..StablehloExport::default() },
+        StablehloExport { weights_beside: true, batch: 2, ..jax },
+    ];
+    for (name, options) in ["resnet-tiny", "mshnet-tiny", "vit-test", "yolov8-tiny"].iter().zip(options) {
+        let Some(found) = checked_stablehlo(name, &options) else { return };
+        assert_eq!((found.images, found.beyond_margin), (SIZES.len(), vec![]), "{name} {options:?}");
+        assert!(found.difference < 1e-4, "{name}: {}", found.difference);
+    }
+    let half = StablehloExport { half: true, batch: 2, ..StablehloExport::default() };
+    let Some(found) = checked_stablehlo("resnet-tiny", &half) else { return };
+    assert!(found.difference < 3e-2 && found.difference > 1e-6, "{}", found.difference);
+}
+
+#[test]
+fn stablehlo_detectors_suppress_as_the_predictor_does() {
+    for (score, most) in [(0.45, 300), (0.4, 7)] {
+        let boxes = Some(Suppression { score, most, ..Suppression::prediction() });
+        let options = StablehloExport { boxes, batch: 2, ..StablehloExport::default() };
+        let Some(found) = checked_stablehlo("yolov8-tiny", &options) else { return };
+        assert_eq!(found.beyond_margin, Vec::<PathBuf>::new(), "{score}");
+        assert!(found.difference < 1e-4 && found.changed < found.images, "{found:?}");
     }
 }
 

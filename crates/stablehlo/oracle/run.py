@@ -1,4 +1,5 @@
-"""Runs StableHLO programs with XLA's CPU implementation, as shipped in jaxlib: the oracle of the lowering's tests.
+"""Runs StableHLO programs with XLA's CPU implementation, as shipped in jaxlib: the oracle of the lowering's tests. Programs are
+text or portable artifacts.
 
     python run.py DIRECTORY quick|usual
 
@@ -87,8 +88,8 @@ def run(folder, case):
     names, lengths = [name for name, _ in case["mesh"]], [length for _, length in case["mesh"]]
     devices = client.local_devices()[: int(np.prod(lengths, dtype=np.int64))]
     mesh = Mesh(np.array(devices).reshape(lengths), names)
-    text = (folder / case["module"]).read_text()
-    executable = client.compile_and_load(text, xla_client.DeviceList(tuple(devices)), compile_options(len(devices)))
+    module = (folder / case["module"]).read_bytes()
+    executable = client.compile_and_load(module, xla_client.DeviceList(tuple(devices)), compile_options(len(devices)))
     arrays = read_arguments(folder / case["inputs"], case["arguments"])
     placed = [jax.device_put(array, sharding(argument["split"], mesh)) for array, argument in zip(arrays, case["arguments"])]
     results = executable.execute_sharded(placed).disassemble_into_single_device_arrays()

@@ -1,6 +1,7 @@
-//! Graphs as StableHLO text: what XLA compiles for GPUs and TPUs.
+//! Graphs as StableHLO: what XLA compiles for GPUs and TPUs.
 //!
-//! [`lower`] turns a program into one MLIR module. The text is the same for the same program, readable (every line
+//! [`lower`] turns a program into one MLIR module as text, [`portable()`] the same module into a file that compilers read for
+//! years. Both are written from one list of operations. The text is the same for the same program, readable (every line
 //! carries the path of the layer that made it as its location) and small: bodies of calls become private functions, equal
 //! bodies one function, loops stay loops, constants are written as compactly as MLIR allows. Donated
 //! inputs and shardings are attributes of the arguments of `@main`.
@@ -9,16 +10,22 @@
 //! of the last years parses. Operations that StableHLO does not have, such as the error function or Threefry, are expanded into
 //! arithmetic, so that results are the same on every plugin.
 //!
-//! Start reading at [`lower`], then at `body` for graphs and `ops::lower_node` for the operations.
+//! Start reading at [`lower`], then at `ops::lower_node`, which turns the nodes of a graph into `operation::Operation`s, and at
+//! `text` and `portable`, which write them.
 
 mod constant;
 mod function;
 mod module;
+mod operation;
 mod ops;
+mod portable;
 mod program;
+mod text;
 mod types;
 
 use octant_runtime::Program;
+
+pub use portable::portable_metadata;
 
 /// How exactly products of floats are computed on devices that offer a choice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -79,6 +86,16 @@ pub enum LowerError {
         /// How many the program describes.
         given: usize,
     },
+    /// A part of a program that portable artifacts cannot have.
+    #[error("{layer}: {what} cannot be exported as StableHLO: {reason}")]
+    NotPortable {
+        /// Which part.
+        what: String,
+        /// The path of the layer.
+        layer: String,
+        /// Why.
+        reason: &'static str,
+    },
 }
 
 /// The StableHLO text of a program.
@@ -94,5 +111,30 @@ pub enum LowerError {
 /// assert!(text.contains("stablehlo.add %arg0, %arg0 : tensor<2xf32>"));
 /// ```
 pub fn lower(program: &Program, options: &LoweringOptions) -> Result<String, LowerError> {
-    program::lower_program(program, options)
+    let (main, module) = program::functions(program, options)?;
+    Ok(text::print(program, &main, &module.functions, &module.options))
+}
+
+/// A program for one device as a portable artifact: StableHLO 1.0 in MLIR's bytecode, which compilers read for years. The entries
+/// of `metadata` are attributes of the module; their names have a prefix with a point, such as `octant.model`.
+///
+/// ```
+/// use octant_graph::{DType, Shape, Trace};
+/// use octant_runtime::Program;
+///
+/// let trace = Trace::new();
+/// let x = trace.input("x", Shape::new(DType::F32, [2]));
+/// let graph = trace.finish(&[&x + &x]).unwrap();
+/// let metadata = [("octant.model".to_string(), "double".to_string())];
+/// let bytes = octant_stablehlo::portable(&Program::new("double", graph), Default::default(), &metadata).unwrap();
+/// assert_eq!(octant_stablehlo::portable_metadata(&bytes).unwrap(), metadata);
+/// ```
+pub fn portable(
+    program: &Program,
+    precision: MatmulPrecision,
+    metadata: &[(String, String)],
+) -> Result<Vec<u8>, LowerError> {
+    let options = LoweringOptions { precision, ..LoweringOptions::default() };
+    let (main, module) = program::functions(program, &options)?;
+    portable::write(program, &main, &module.functions, metadata)
 }

@@ -88,3 +88,13 @@ pub fn quoted(text: &str) -> String {
     };
     format!("\"{}\"", text.bytes().map(escape).collect::<String>())
 }
+
+/// Letters, digits, points and underscores of a text, beginning with a letter.
+pub fn symbol(text: &str, otherwise: &str) -> String {
+    let kept: String = text.chars().map(|c| if c.is_ascii_alphanumeric() || c == '.' { c } else { '_' }).collect();
+    match kept.chars().next() {
+        None => otherwise.to_string(),
+        Some(first) if first.is_ascii_alphabetic() => kept,
+        Some(_) => format!("_{kept}"),
+    }
+}

@@ -22,7 +22,7 @@ mod writer;
 
 pub use boxes::BoxRules;
 pub use decode::Decoder;
-pub use model::{OnnxModel, Port, WrittenFiles};
+pub use model::OnnxModel;
 pub use preprocess::{ImageInput, Kernel, Position, ResizedTo, Sampling};
 
 use crate::network::Dim;

@@ -3,10 +3,10 @@
 use super::proto::{DimensionValue, ModelProto, StringEntry, ValueInfo};
 use super::writer::element_name;
 use crate::ExportError;
+use crate::file::{Port, WrittenFiles, replace};
 use prost::Message;
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::{BufWriter, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 /// The largest message that Protocol Buffers can read is 2 GiB; nodes and names need some of it.
@@ -21,34 +21,6 @@ const PAGE: u64 = 4096;
 /// An ONNX model.
 pub struct OnnxModel {
     proto: ModelProto,
-}
-
-/// An input or output of a model.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Port {
-    /// Its name.
-    pub name: String,
-    /// The element type, such as `f32`.
-    pub element: &'static str,
-    /// The dimensions; a name where it may vary.
-    pub dims: Vec<String>,
-}
-
-impl std::fmt::Display for Port {
-    fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
-        write!(f, "{} {}[{}]", self.name, self.element, self.dims.join(", "))
-    }
-}
-
-/// The files of a model.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct WrittenFiles {
-    /// The model.
-    pub model: PathBuf,
-    /// The weights, where they do not fit into it.
-    pub weights: Option<PathBuf>,
-    /// The size of all.
-    pub bytes: u64,
 }
 
 impl OnnxModel {
@@ -134,24 +106,6 @@ impl OnnxModel {
         })?;
         Ok((path, end))
     }
-}
-
-/// Writes a file under a temporary name, then renames it.
-fn replace(path: &Path, write: impl FnOnce(&mut BufWriter<File>) -> std::io::Result<()>) -> Result<(), ExportError> {
-    let refused = |error: std::io::Error| ExportError::Refused(format!("cannot write {}: {error}", path.display()));
-    let name = path.file_name().ok_or_else(|| ExportError::Refused(format!("{} names no file", path.display())))?;
-    let temporary = path.with_file_name(format!(".{}.part", name.to_string_lossy()));
-    let written = File::create(&temporary).and_then(|file| {
-        let mut file = BufWriter::new(file);
-        write(&mut file)?;
-        file.flush()?;
-        std::fs::rename(&temporary, path)
-    });
-    written.map_err(|error| {
-        // It may not be there.
-        let _ = std::fs::remove_file(&temporary);
-        refused(error)
-    })
 }
 
 fn port(info: &ValueInfo) -> Port {

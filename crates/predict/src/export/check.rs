@@ -3,7 +3,7 @@
 use super::compare::{
     Compared, boxes_of, compare_boxes, compare_classes, compare_marks, compare_mask, compare_numbers,
 };
-use super::peer::{Peer, PeerChoice};
+use super::peer::{Peer, PeerChoice, PeerRuntime};
 use super::{ExportedFacts, OutputKind};
 use crate::error::{Result, refuse};
 use crate::{Layer, ModelChoice, Network, NetworkFile, Output, PredictOptions, Predictor};
@@ -86,6 +86,10 @@ pub fn check_export(
     peer: &PeerChoice,
     progress: &mut dyn FnMut(usize),
 ) -> Result<ExportCheck> {
+    if peer.runtime.format() != facts.format() {
+        let (wanted, runtime) = (PeerRuntime::of(facts.format()).name(), peer.runtime.name());
+        refuse!("{runtime} does not execute {}; use the runtime {wanted}", file.display());
+    }
     let mut peer = Peer::start(peer, file, &facts.outputs)?;
     let mut network = network;
     let [height, width, _] = facts.input()?;

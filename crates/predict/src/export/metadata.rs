@@ -1,11 +1,12 @@
 //! What a file says about itself.
 
-use super::OnnxExport;
+use super::{OnnxExport, StablehloExport};
 use crate::decode::Preparation;
 use crate::error::{Result, refusal};
 use crate::network::described;
 use crate::{Network, PredictError, PredictOptions};
 use octant_export::onnx::OnnxModel;
+use octant_export::stablehlo::StablehloModel;
 use octant_metrics::boxes::Suppression;
 use octant_recipe::NormalizationMode;
 use octant_zoo::{ModelTask, Preprocessing};
@@ -19,6 +20,56 @@ pub struct ExportedFacts {
     entries: Vec<(String, String)>,
     /// The names of the file's outputs, in order.
     pub(super) outputs: Vec<String>,
+    format: ExportFormat,
+}
+
+/// What a file is written in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum ExportFormat {
+    /// ONNX.
+    #[default]
+    Onnx,
+    /// StableHLO, also in the message of `jax.export`.
+    Stablehlo,
+}
+
+/// What the facts of a file follow from.
+pub(super) struct FileFacts<'a> {
+    pub preprocessing: bool,
+    pub half: bool,
+    pub channels_first: bool,
+    pub batch: Option<usize>,
+    pub image_size: Option<usize>,
+    pub boxes: Option<&'a Suppression>,
+    pub license: Option<&'a str>,
+}
+
+impl<'a> From<&'a OnnxExport> for FileFacts<'a> {
+    fn from(options: &'a OnnxExport) -> FileFacts<'a> {
+        FileFacts {
+            preprocessing: options.preprocessing,
+            half: options.half,
+            channels_first: options.channels_first,
+            batch: options.batch,
+            image_size: options.image_size,
+            boxes: options.boxes.as_ref(),
+            license: options.license.as_deref(),
+        }
+    }
+}
+
+impl<'a> From<&'a StablehloExport> for FileFacts<'a> {
+    fn from(options: &'a StablehloExport) -> FileFacts<'a> {
+        FileFacts {
+            preprocessing: false,
+            half: options.half,
+            channels_first: options.channels_first,
+            batch: Some(options.batch),
+            image_size: options.image_size,
+            boxes: options.boxes.as_ref(),
+            license: options.license.as_deref(),
+        }
+    }
 }
 
 /// Keys of the metadata beside those of files of weights.
@@ -78,7 +129,7 @@ impl OutputKind {
     }
 
     /// What a network for a task returns.
-    pub fn of(task: ModelTask, name: &str, options: &OnnxExport) -> OutputKind {
+    pub fn of(task: ModelTask, name: &str, options: &FileFacts) -> OutputKind {
         match (task, name) {
             (ModelTask::Classify, "regress") => OutputKind::Values,
             (ModelTask::Classify, _) if options.preprocessing => OutputKind::Classes,
@@ -92,15 +143,29 @@ impl OutputKind {
 }
 
 impl ExportedFacts {
+    /// Reads them from a file of any format.
+    pub fn open(path: &Path) -> Result<ExportedFacts> {
+        let bytes = std::fs::read(path).map_err(|error| refusal!("cannot read {}: {error}", path.display()))?;
+        match StablehloModel::metadata(&bytes) {
+            Some((entries, outputs)) => Ok(ExportedFacts { entries, outputs, format: ExportFormat::Stablehlo }),
+            None => ExportedFacts::of_onnx(path),
+        }
+    }
+
     /// Reads them from an ONNX file.
     pub fn of_onnx(path: &Path) -> Result<ExportedFacts> {
         let model = OnnxModel::read(path)?;
         let outputs = model.outputs().into_iter().map(|port| port.name).collect();
-        let facts = ExportedFacts { entries: model.metadata(), outputs };
+        let facts = ExportedFacts { entries: model.metadata(), outputs, format: ExportFormat::Onnx };
         match facts.get(OUTPUT) {
             Some(_) => Ok(facts),
             None => Err(refusal!("{} was not written by `octant export`", path.display())),
         }
+    }
+
+    /// What the file is written in.
+    pub fn format(&self) -> ExportFormat {
+        self.format
     }
 
     /// As entries of a file's metadata.
@@ -214,7 +279,7 @@ impl Network {
         })
     }
 
-    pub(super) fn facts(&self, image: [usize; 3], options: &OnnxExport) -> Result<ExportedFacts> {
+    pub(super) fn facts(&self, image: [usize; 3], options: &FileFacts) -> Result<ExportedFacts> {
         let entry = self.entry()?;
         let usual = Preprocessing { input: image, ..entry.preprocessing };
         let preprocessing = match self.recipe.normalize {
@@ -237,7 +302,7 @@ impl Network {
         if let Some(side) = side {
             add(IMAGE_SIZE, side.to_string());
         }
-        if let Some(Suppression { score, overlap, most, .. }) = &options.boxes {
+        if let Some(Suppression { score, overlap, most, .. }) = options.boxes {
             add(BOXES, json!({ "score": score, "overlap": overlap, "most": most }).to_string());
         }
         if let Some(path) = &self.source.path {
@@ -245,9 +310,9 @@ impl Network {
             add(WEIGHTS, path.display().to_string());
         }
         add(CHECKSUM, self.checksum().to_string());
-        if let Some(license) = &options.license {
-            add(LICENSE, license.clone());
+        if let Some(license) = options.license {
+            add(LICENSE, license.into());
         }
-        Ok(ExportedFacts { entries, outputs: Vec::new() })
+        Ok(ExportedFacts { entries, ..ExportedFacts::default() })
     }
 }

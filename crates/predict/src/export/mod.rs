@@ -8,6 +8,7 @@ mod compare;
 mod geometry;
 mod metadata;
 mod peer;
+mod stablehlo;
 
 use crate::decode::Preparation;
 use crate::error::{Result, refuse};
@@ -23,9 +24,10 @@ use octant_train::step::StepOptions;
 use octant_zoo::ModelTask;
 
 pub use check::{ExportCheck, check_export, exported_network};
-pub use metadata::ExportedFacts;
-use metadata::OutputKind;
+pub use metadata::{ExportFormat, ExportedFacts};
+use metadata::{FileFacts, OutputKind};
 pub use peer::{PeerChoice, PeerRuntime};
+pub use stablehlo::StablehloExport;
 
 /// How many of the likeliest classes a file with its preprocessing lists.
 const TOP: usize = 5;
@@ -97,18 +99,20 @@ impl Network {
         }
         let preparation = self.prepared_for(options.image_size)?;
         let image = self.exported_size(&preparation, options.image_size)?;
-        let trace = |batch: usize| self.exported_graph(batch, image, options.preprocessing);
+        let graph = if options.preprocessing { ExportedGraph::Bytes } else { ExportedGraph::Normalized };
+        let trace = |batch: usize| self.exported_graph(batch, image, &graph);
         let traced = NetworkOptions { half: options.half, attention: options.opset >= ATTENTION };
         let network = octant_export::Network::new(trace, &self.values, traced)?;
         let network = match if options.preprocessing { Some(1) } else { options.batch } {
             Some(batch) => network.with_batch(batch),
             None => network,
         };
-        let kind = OutputKind::of(task, &self.recipe.task, &options);
+        let facts = FileFacts::from(&options);
+        let kind = OutputKind::of(task, &self.recipe.task, &facts);
         let onnx = OnnxOptions {
             opset: options.opset,
             channels_first: options.channels_first,
-            metadata: self.facts(image, &options)?.metadata(),
+            metadata: self.facts(image, &facts)?.metadata(),
             outputs: vec![kind.name().into()],
             input: options.preprocessing.then(|| geometry::image_input(&preparation)).transpose()?,
             decoder: match (kind, &options.boxes) {
@@ -139,10 +143,15 @@ impl Network {
         Ok([height, width, input[2]])
     }
 
-    /// The network over a batch of normalized images, or the prediction over a batch of bytes.
-    fn exported_graph(&self, batch: usize, [height, width, channels]: [usize; 3], of_bytes: bool) -> Result<Graph> {
+    /// The network over a batch, traced.
+    fn exported_graph(
+        &self,
+        batch: usize,
+        [height, width, channels]: [usize; 3],
+        graph: &ExportedGraph,
+    ) -> Result<Graph> {
         let dims = [batch, height, width, channels];
-        if of_bytes {
+        if let ExportedGraph::Bytes = graph {
             let key = Key { layer: Layer::Prediction, input: Shape::new(DType::U8, dims) };
             return Ok(programs::traced(&key, self)?.0.graph);
         }
@@ -158,7 +167,10 @@ impl Network {
         let images = trace.input("images", input);
         let context = Context::new(&trace, Mode::Evaluate, recipe.step.precision);
         let rows = task.predict(&context, &images).convert(DType::F32);
-        Ok(trace.finish(&[rows])?)
+        Ok(match graph {
+            ExportedGraph::Boxes(rules) => trace.finish(&stablehlo::boxes(&rows, rules))?,
+            ExportedGraph::Bytes | ExportedGraph::Normalized => trace.finish(&[rows])?,
+        })
     }
 
     /// The predictor's rule for boxes. A head without repeated boxes needs no suppression.
@@ -170,4 +182,14 @@ impl Network {
         let overlap = (repeats && rules.overlap < 1.0).then_some(rules.overlap);
         Ok(BoxRules { score: rules.score, overlap, most: rules.most })
     }
+}
+
+/// What is traced for an export.
+enum ExportedGraph {
+    /// The network over normalized images.
+    Normalized,
+    /// The prediction over bytes.
+    Bytes,
+    /// A detector over normalized images, with suppression by these rules.
+    Boxes(Suppression),
 }

@@ -40,10 +40,55 @@ def openvino_model():
     return openvino.__version__, run
 
 
+def jaxlib_model():
+    import os
+    import pathlib
+
+    os.environ["JAX_PLATFORMS"] = "cpu"
+    import jax
+
+    contents = pathlib.Path(path).read_bytes()
+    weights = pathlib.Path(path + ".safetensors")
+    weights = [read_weights(weights)] if weights.exists() else []
+    if not contents.startswith(b"ML\xefR"):
+        exported = jax.export.deserialize(bytearray(contents))
+        return jax.__version__, lambda batch: jax.tree.leaves(exported.call(batch, *weights))
+
+    from jax.extend import backend
+    from jaxlib import xla_client
+
+    client = backend.get_backend("cpu")
+    devices = client.local_devices()[:1]
+    executable = client.compile_and_load(contents, xla_client.DeviceList(tuple(devices)), xla_client.CompileOptions())
+    # Weights are the arguments behind the batch, in the order of their names.
+    constants = [jax.device_put(each[name], devices[0]) for each in weights for name in sorted(each)]
+
+    def run(batch):
+        results = executable.execute_sharded([jax.device_put(batch, devices[0]), *constants])
+        return [numpy.asarray(part[0]) for part in results.disassemble_into_single_device_arrays()]
+
+    return jax.__version__, run
+
+
+def read_weights(file):
+    """The tensors of a safetensors file: the length of a JSON header, the header, the elements."""
+    contents = file.read_bytes()
+    start = 8 + int.from_bytes(contents[:8], "little")
+    kinds = {"F32": "<f4", "F16": "<f2", "F64": "<f8", "I64": "<i8", "I32": "<i4", "U8": "|u1", "BOOL": "|b1"}
+    tensors = {}
+    for name, each in json.loads(contents[8:start]).items():
+        if name != "__metadata__":
+            first, last = each["data_offsets"]
+            elements = numpy.frombuffer(contents[start + first : start + last], kinds[each["dtype"]])
+            tensors[name] = elements.reshape(each["shape"])
+    return tensors
+
+
 try:
     import numpy
 
-    version, run = {"onnxruntime": onnxruntime_model, "openvino": openvino_model}[runtime]()
+    models = {"onnxruntime": onnxruntime_model, "openvino": openvino_model, "jaxlib": jaxlib_model}
+    version, run = models[runtime]()
 except ImportError as error:
     reply({"missing": str(error)})
     sys.exit()

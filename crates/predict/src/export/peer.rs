@@ -1,5 +1,6 @@
 //! A model file in another runtime: a Python process that executes batches.
 
+use super::ExportFormat;
 use crate::error::{Result, refusal, refuse};
 use octant_graph::{DType, Shape};
 use octant_tensor::{AlignedBytes, Bytes, HostTensor};
@@ -19,18 +20,44 @@ pub enum PeerRuntime {
     OnnxRuntime,
     /// OpenVINO.
     OpenVino,
+    /// XLA's CPU compiler, as JAX ships it.
+    Jaxlib,
 }
 
 impl PeerRuntime {
-    /// All of them, by the names of their packages.
-    pub const NAMED: [(&'static str, PeerRuntime); 2] =
-        [("onnxruntime", PeerRuntime::OnnxRuntime), ("openvino", PeerRuntime::OpenVino)];
+    /// All of them.
+    pub const ALL: [PeerRuntime; 3] = [PeerRuntime::OnnxRuntime, PeerRuntime::OpenVino, PeerRuntime::Jaxlib];
 
-    /// The name of its package.
+    /// Its name.
     pub fn name(self) -> &'static str {
         match self {
             PeerRuntime::OnnxRuntime => "onnxruntime",
             PeerRuntime::OpenVino => "openvino",
+            PeerRuntime::Jaxlib => "jaxlib",
+        }
+    }
+
+    /// The Python package that has it.
+    fn package(self) -> &'static str {
+        match self {
+            PeerRuntime::OnnxRuntime | PeerRuntime::OpenVino => self.name(),
+            PeerRuntime::Jaxlib => "jax",
+        }
+    }
+
+    /// The format that it executes.
+    pub fn format(self) -> ExportFormat {
+        match self {
+            PeerRuntime::OnnxRuntime | PeerRuntime::OpenVino => ExportFormat::Onnx,
+            PeerRuntime::Jaxlib => ExportFormat::Stablehlo,
+        }
+    }
+
+    /// The first one that executes a format.
+    pub fn of(format: ExportFormat) -> PeerRuntime {
+        match format {
+            ExportFormat::Onnx => PeerRuntime::OnnxRuntime,
+            ExportFormat::Stablehlo => PeerRuntime::Jaxlib,
         }
     }
 }
@@ -39,8 +66,8 @@ impl std::str::FromStr for PeerRuntime {
     type Err = crate::PredictError;
 
     fn from_str(text: &str) -> Result<PeerRuntime> {
-        let found = PeerRuntime::NAMED.iter().find(|(name, _)| *name == text).map(|(_, runtime)| *runtime);
-        found.ok_or_else(|| refusal!("there is no runtime \"{text}\"; use onnxruntime or openvino"))
+        let found = PeerRuntime::ALL.into_iter().find(|runtime| runtime.name() == text);
+        found.ok_or_else(|| refusal!("there is no runtime \"{text}\"; use onnxruntime, openvino or jaxlib"))
     }
 }
 
@@ -78,8 +105,8 @@ impl Peer {
         let mut peer = Peer { child, input: Some(input), output, outputs, name: String::new() };
         let message = peer.message()?;
         if let Some(missing) = message["missing"].as_str() {
-            let name = runtime.name();
-            refuse!("{name} is not installed for {shown} ({missing}); run `{shown} -m pip install {name}`");
+            let (name, package) = (runtime.name(), runtime.package());
+            refuse!("{name} is not installed for {shown} ({missing}); run `{shown} -m pip install {package}`");
         }
         peer.name = message["runtime"].as_str().unwrap_or(runtime.name()).to_string();
         Ok(peer)

@@ -1,12 +1,13 @@
 //! Calls with a hint that the compiled program understands.
 
 use super::reduce;
-use crate::function::{Function, Named};
+use crate::function::Function;
+use crate::operation::{Kind, Value};
 use crate::types::{self, join, quoted};
 use octant_graph::{DType, HostTensor, KernelHint, Shape};
 
 /// A call by its hint: StableHLO's own form for it, or a custom call. None if the program does not know the kernel.
-pub fn known(f: &mut Function, hint: &KernelHint, operands: &[&Named], shapes: &[&Shape]) -> Option<Vec<Named>> {
+pub fn known(f: &mut Function, hint: &KernelHint, operands: &[&Value], shapes: &[&Shape]) -> Option<Vec<Value>> {
     if hint.name == KernelHint::ARG_MAX {
         return arg_max(f, hint, operands.first()?, shapes);
     }
@@ -23,7 +24,7 @@ const LIBRARY: &str = "__";
 /// A call that XLA's own compiler understands: the hint's source is its configuration, and its integers are the layouts of
 /// the results, the number of axes before the axes from the fastest to the slowest. One more result is memory to work in, for
 /// whose size XLA asks the library.
-fn library_call(f: &mut Function, hint: &KernelHint, operands: &[&Named], made: &[&Shape]) -> Option<Vec<Named>> {
+fn library_call(f: &mut Function, hint: &KernelHint, operands: &[&Value], made: &[&Shape]) -> Option<Vec<Value>> {
     let config = quoted(hint.source.as_deref()?);
     let mut layouts = hint.integers.as_slice();
     let mut written = Vec::new();
@@ -37,23 +38,19 @@ fn library_call(f: &mut Function, hint: &KernelHint, operands: &[&Named], made: 
     let taken: Vec<&Shape> = operands.iter().map(|operand| &operand.shape).collect();
     let workspace = Shape::new(DType::U8, [0]);
     let all: Vec<&Shape> = made.iter().copied().chain([&workspace]).collect();
-    let text = format!(
-        "stablehlo.custom_call @{}({}) {{api_version = 2 : i32, backend_config = {config}, operand_layouts = {}, \
-         result_layouts = {}}} : {} -> {}",
-        hint.name,
-        join(operands),
+    let attributes = format!(
+        "api_version = 2 : i32, backend_config = {config}, operand_layouts = {}, result_layouts = {}",
         types::row_major(&taken),
-        types::list(written),
-        types::tuple(&taken),
-        types::tuple(&all)
+        types::list(written)
     );
-    let mut results = f.several(&all, |f, head| f.line(format!("{head} = {text}")));
+    let kind = Kind::CustomCall { target: hint.name.clone(), attributes };
+    let mut results = f.push(kind, &owned(operands), vec![], &all);
     results.truncate(made.len());
     Some(results)
 }
 
 /// One reduction of pairs of elements and their positions.
-fn arg_max(f: &mut Function, hint: &KernelHint, x: &Named, shapes: &[&Shape]) -> Option<Vec<Named>> {
+fn arg_max(f: &mut Function, hint: &KernelHint, x: &Value, shapes: &[&Shape]) -> Option<Vec<Value>> {
     let axes: Vec<usize> = hint.integers.iter().map(|&axis| usize::try_from(axis).ok()).collect::<Option<_>>()?;
     let &[_, found] = shapes else { return None };
     let dims: Vec<usize> = axes.iter().map(|&axis| x.shape.dims().get(axis).copied()).collect::<Option<_>>()?;
@@ -64,7 +61,7 @@ fn arg_max(f: &mut Function, hint: &KernelHint, x: &Named, shapes: &[&Shape]) ->
 }
 
 /// The call with its descriptor and the layouts that kernels rely on.
-fn custom_call(f: &mut Function, hint: &KernelHint, operands: &[&Named], made: &[&Shape]) -> Vec<Named> {
+fn custom_call(f: &mut Function, hint: &KernelHint, operands: &[&Value], made: &[&Shape]) -> Vec<Value> {
     let taken: Vec<&Shape> = operands.iter().map(|operand| &operand.shape).collect();
     let integers = match hint.integers.is_empty() {
         true => "array<i64>".to_string(),
@@ -79,15 +76,15 @@ fn custom_call(f: &mut Function, hint: &KernelHint, operands: &[&Named], made: &
         )
     };
     let aliases = types::list(hint.in_place.iter().map(in_place));
-    let text = format!(
-        "stablehlo.custom_call @{}({}) {{api_version = 4 : i32, backend_config = {{integers = {integers}{source}}}, \
-         operand_layouts = {}, output_operand_aliases = {aliases}, result_layouts = {}}} : {} -> {}",
-        hint.name,
-        join(operands),
+    let attributes = format!(
+        "api_version = 4 : i32, backend_config = {{integers = {integers}{source}}}, operand_layouts = {}, \
+         output_operand_aliases = {aliases}, result_layouts = {}",
         types::row_major(&taken),
         types::row_major(made),
-        types::tuple(&taken),
-        types::results(made)
     );
-    f.several(made, |f, head| f.line(format!("{head} = {text}")))
+    f.push(Kind::CustomCall { target: hint.name.clone(), attributes }, &owned(operands), vec![], made)
+}
+
+fn owned(operands: &[&Value]) -> Vec<Value> {
+    operands.iter().map(|&operand| operand.clone()).collect()
 }

@@ -1,12 +1,13 @@
 //! Operations on one element at a time.
 
-use crate::function::{Function, Named};
+use crate::function::Function;
+use crate::operation::{Kind, Value};
 use octant_graph::{Binary, Comparison, DType, Shape, StableHloForm, Unary};
 
-pub fn unary(f: &mut Function, unary: Unary, x: &Named) -> Named {
+pub fn unary(f: &mut Function, unary: Unary, x: &Value) -> Value {
     match unary.stablehlo() {
         StableHloForm::Operation(name) => f.same(name, &[x]),
-        StableHloForm::Predicate(name) => f.typed(name, &[x], "", &x.shape.with_dtype(DType::Bool)),
+        StableHloForm::Predicate(name) => f.typed(name, &[x], &x.shape.with_dtype(DType::Bool)),
         StableHloForm::ErrorFunction => erf(f, x),
     }
 }
@@ -19,25 +20,25 @@ pub fn comparison_name(comparison: Comparison) -> &'static str {
     comparison.stablehlo()
 }
 
-pub fn clamp(f: &mut Function, low: &Named, x: &Named, high: &Named) -> Named {
+pub fn clamp(f: &mut Function, low: &Value, x: &Value, high: &Value) -> Value {
     f.same("clamp", &[low, x, high])
 }
 
-pub fn convert(f: &mut Function, x: &Named, dtype: DType) -> Named {
+pub fn convert(f: &mut Function, x: &Value, dtype: DType) -> Value {
     f.convert(x, dtype)
 }
 
-pub fn bitcast(f: &mut Function, x: &Named, shape: &Shape) -> Named {
+pub fn bitcast(f: &mut Function, x: &Value, shape: &Shape) -> Value {
     match (x.dtype(), shape.dtype()) {
         (from, to) if from == to => x.clone(),
         // One bit is not the same width as a byte in StableHLO; bools are converted.
         (DType::Bool, _) | (_, DType::Bool) => f.convert(x, shape.dtype()),
-        _ => f.typed("bitcast_convert", &[x], "", shape),
+        _ => f.typed("bitcast_convert", &[x], shape),
     }
 }
 
 /// A polynomial by Horner's rule, the highest coefficient first.
-fn polynomial(f: &mut Function, x: &Named, coefficients: &[f64]) -> Named {
+fn polynomial(f: &mut Function, x: &Value, coefficients: &[f64]) -> Value {
     let (first, rest) = coefficients.split_first().expect("a polynomial has coefficients");
     let mut sum = f.full(&x.shape, *first);
     for &coefficient in rest {
@@ -52,7 +53,7 @@ fn polynomial(f: &mut Function, x: &Named, coefficients: &[f64]) -> Named {
 /// approximation that Eigen and XLA use too, flat beyond ±4, where f32 cannot tell the result from ±1. bf16 and f16 round to
 /// ±1 earlier and need fewer digits: a polynomial, 3e-5 away relatively, takes a third of the instructions and no division. In
 /// a GELU over arrays these instructions, not the memory, are what takes the time on a GPU.
-fn erf(f: &mut Function, x: &Named) -> Named {
+fn erf(f: &mut Function, x: &Value) -> Value {
     const NUMERATOR: [f64; 7] = [
         -2.726_142_258_013_06e-10,
         2.770_681_424_959_02e-8,
@@ -82,7 +83,7 @@ fn erf(f: &mut Function, x: &Named) -> Named {
     let dtype = x.dtype();
     if dtype == DType::F64 {
         // Only tests compute in f64, on plugins that know the extension dialect; it is not worth four more polynomials.
-        return f.op(&x.shape, format!("chlo.erf {x} : {} -> {}", x.ty(), x.ty()));
+        return f.op(Kind::ExtendedErf, &[x], &x.shape);
     }
     let wide = f.convert(x, DType::F32);
     let limit = if dtype == DType::F32 { 4.0 } else { 2.65 };

@@ -9,13 +9,13 @@ mod random;
 mod reduce;
 mod window;
 
-use crate::function::{Function, Named};
-use crate::types;
+use crate::function::Function;
+use crate::operation::{Kind, Region, Value, shapes};
 use octant_graph::{Graph, Node, Op, Shape, ValueId};
 
 /// Writes one node of a graph; returns the names of its results.
-pub fn lower_node(f: &mut Function, graph: &Graph, node: &Node, operands: &[Named], shapes: &[&Shape]) -> Vec<Named> {
-    let refs: Vec<&Named> = operands.iter().collect();
+pub fn lower_node(f: &mut Function, graph: &Graph, node: &Node, operands: &[Value], shapes: &[&Shape]) -> Vec<Value> {
+    let refs: Vec<&Value> = operands.iter().collect();
     let (x, shape) = (refs.as_slice(), shapes.first().copied());
     let Some(shape) = shape else { return Vec::new() };
     let result = match &node.op {
@@ -30,26 +30,29 @@ pub fn lower_node(f: &mut Function, graph: &Graph, node: &Node, operands: &[Name
         Op::Convert(dtype) => elementwise::convert(f, x[0], *dtype),
         Op::Bitcast(_) => elementwise::bitcast(f, x[0], shape),
         Op::Broadcast { axes, .. } => movement::broadcast(f, x[0], axes, shape),
-        Op::Reshape { .. } => f.typed("reshape", x, "", shape),
+        Op::Reshape { .. } => f.typed("reshape", x, shape),
         Op::Transpose { permutation } => movement::transpose(f, x[0], permutation, shape),
         Op::Reverse { axes } => movement::reverse(f, x[0], axes),
-        Op::Slice { starts, limits, strides } => movement::slice(f, x[0], [starts, limits, strides], shape),
+        Op::Slice { starts, limits, strides } => movement::slice(f, x[0], [starts.as_slice(), limits, strides], shape),
         Op::DynamicSlice { sizes } => movement::dynamic_slice(f, x, sizes, shape),
-        Op::DynamicUpdateSlice => movement::dynamic_update_slice(f, x, shape),
+        Op::DynamicUpdateSlice => f.typed("dynamic_update_slice", x, shape),
         Op::Pad { low, high, interior } => movement::pad(f, x, low, high, interior, shape),
-        Op::Concatenate { axis } => f.typed("concatenate", x, &format!(", dim = {axis}"), shape),
+        Op::Concatenate { axis } => f.op(Kind::Concatenate { axis: *axis }, x, shape),
         Op::Reduce { kind, axes } => reduce::reduce(f, x[0], *kind, axes, shape),
         Op::ArgReduce { largest, axis } => return reduce::arg_reduce(f, x[0], *largest, *axis, shapes),
         Op::ReduceWindow { kind, window } => window::reduce_window(f, x[0], *kind, window, shape),
         Op::SelectAndScatter { window } => window::select_and_scatter(f, x[0], x[1], window),
         Op::Dot(dot) => contract::dot(f, x[0], x[1], dot, shape),
         Op::Convolution(conv) => {
-            let input = if is_from_integers(graph, node.inputs[0]) { f.barrier(x[0]) } else { x[0].clone() };
+            let input = match is_from_integers(graph, node.inputs[0]) {
+                true => f.barrier(&operands[..1]).remove(0),
+                false => x[0].clone(),
+            };
             contract::convolution(f, &input, x[1], conv, shape)
         }
         Op::Gather(gather) => index::gather(f, x[0], x[1], gather, shape),
         Op::Scatter(scatter) => index::scatter(f, x[0], x[1], x[2], scatter),
-        Op::Sort { axis, descending } => return reduce::sort(f, x, *axis, *descending),
+        Op::Sort { axis, descending } => return reduce::sort(f, operands, *axis, *descending),
         Op::While { condition, body, .. } => return while_loop(f, condition, body, operands),
         Op::If { then, otherwise } => return branch(f, then, otherwise, operands, shapes),
         Op::Call { body, kernel, .. } => {
@@ -58,11 +61,11 @@ pub fn lower_node(f: &mut Function, graph: &Graph, node: &Node, operands: &[Name
                 Some(results) => results,
                 None => {
                     let name = f.outlined(&node.path, &body.input_shapes(), |inner, inputs| inner.graph(body, inputs));
-                    f.call(&name, operands, shapes)
+                    f.call(name, operands, shapes)
                 }
             };
         }
-        Op::Barrier => return barrier(f, operands),
+        Op::Barrier => return f.barrier(operands),
         Op::RandomBits { dims } => random::random_bits(f, x[0], dims),
     };
     vec![result]
@@ -77,15 +80,15 @@ fn is_from_integers(graph: &Graph, value: ValueId) -> bool {
 
 impl Function<'_> {
     /// Writes a graph over these values.
-    pub fn graph(&mut self, graph: &Graph, inputs: &[Named]) -> Vec<Named> {
-        let mut values: Vec<Option<Named>> = vec![None; graph.values().len()];
+    pub fn graph(&mut self, graph: &Graph, inputs: &[Value]) -> Vec<Value> {
+        let mut values: Vec<Option<Value>> = vec![None; graph.values().len()];
         for (&id, input) in graph.inputs().iter().zip(inputs) {
             values[id.index()] = Some(input.clone());
         }
         const MADE: &str = "a value is made before it is used";
         let outer = self.set_path(&"".into());
         for node in graph.nodes().iter().filter(|node| !matches!(node.op, Op::Parameter { .. })) {
-            let operands: Vec<Named> =
+            let operands: Vec<Value> =
                 node.inputs.iter().map(|input| values[input.index()].clone().expect(MADE)).collect();
             let shapes: Vec<&Shape> = node.outputs.iter().map(|&output| graph.shape(output)).collect();
             self.set_path(if node.path.is_empty() { &outer } else { &node.path });
@@ -99,43 +102,14 @@ impl Function<'_> {
     }
 }
 
-fn while_loop(f: &mut Function, condition: &Graph, body: &Graph, operands: &[Named]) -> Vec<Named> {
-    let shapes: Vec<Shape> = operands.iter().map(|operand| operand.shape.clone()).collect();
-    let carried = f.arguments(&shapes);
-    let starts = types::join(carried.iter().zip(operands).map(|(inner, outer)| format!("{inner} = {outer}")));
-    let types = types::join(operands.iter().map(Named::ty));
-    f.several(&shapes.iter().collect::<Vec<_>>(), |f, head| {
-        f.open(format!("{head} = stablehlo.while({starts}) : {types}"));
-        f.open("cond {");
-        region(f, condition, &carried);
-        f.open("} do {");
-        region(f, body, &carried);
-        f.line("}");
-    })
+fn while_loop(f: &mut Function, condition: &Graph, body: &Graph, operands: &[Value]) -> Vec<Value> {
+    let carried: Vec<Shape> = operands.iter().map(|operand| operand.shape.clone()).collect();
+    let regions = [condition, body].map(|graph| f.region(&carried, |f, arguments| f.graph(graph, arguments)));
+    f.push(Kind::While, operands, regions.into(), &shapes(operands))
 }
 
-/// A region over values that are visible in it: its own arguments or, in a branch, those outside.
-fn region(f: &mut Function, graph: &Graph, inputs: &[Named]) {
-    f.indented(|f| {
-        let results = f.graph(graph, inputs);
-        f.region_return(&results);
-    });
-}
-
-fn branch(f: &mut Function, then: &Graph, otherwise: &Graph, operands: &[Named], shapes: &[&Shape]) -> Vec<Named> {
-    let (condition, arguments) = operands.split_first().expect("shape inference asks for a condition");
-    let results = types::results(shapes);
-    f.several(shapes, |f, head| {
-        f.open(format!("{head} = \"stablehlo.if\"({condition}) ({{"));
-        region(f, then, arguments);
-        f.open("}, {");
-        region(f, otherwise, arguments);
-        f.line(format!("}}) : ({}) -> {results}", condition.ty()));
-    })
-}
-
-fn barrier(f: &mut Function, operands: &[Named]) -> Vec<Named> {
-    let shapes: Vec<&Shape> = operands.iter().map(|operand| &operand.shape).collect();
-    let (list, types) = (types::join(operands), types::join(operands.iter().map(Named::ty)));
-    f.several(&shapes, |f, head| f.line(format!("{head} = stablehlo.optimization_barrier {list} : {types}")))
+fn branch(f: &mut Function, then: &Graph, otherwise: &Graph, operands: &[Value], made: &[&Shape]) -> Vec<Value> {
+    let (condition, visible) = operands.split_first().expect("shape inference asks for a condition");
+    let regions: [Region; 2] = [then, otherwise].map(|graph| f.region(&[], |f, _| f.graph(graph, visible)));
+    f.push(Kind::If, std::slice::from_ref(condition), regions.into(), made)
 }

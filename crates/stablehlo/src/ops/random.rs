@@ -2,22 +2,22 @@
 //! promise.
 
 use super::movement;
-use crate::function::{Function, Named};
-use crate::types;
+use crate::function::Function;
+use crate::operation::Value;
 use octant_graph::{DType, Shape};
 
 const ROTATIONS: [u32; 8] = [13, 15, 26, 6, 17, 29, 16, 24];
 const PARITY: u32 = 0x1BD1_1BDA;
 
-pub fn random_bits(f: &mut Function, key: &Named, dims: &[usize]) -> Named {
+pub fn random_bits(f: &mut Function, key: &Value, dims: &[usize]) -> Value {
     let shape = Shape::new(DType::U32, dims);
     let inputs = [key.shape.clone()];
     let name = f.outlined("threefry", &inputs, |f, arguments| vec![words(f, &arguments[0], &shape)]);
-    f.call(&name, std::slice::from_ref(key), &[&shape]).remove(0)
+    f.call(name, std::slice::from_ref(key), &[&shape]).remove(0)
 }
 
 /// The first word of the block of every counter.
-fn words(f: &mut Function, key: &Named, shape: &Shape) -> Named {
+fn words(f: &mut Function, key: &Value, shape: &Shape) -> Value {
     let keys = [0, 1].map(|word| key_word(f, key, word, shape));
     let mixed = f.same("xor", &[&keys[0], &keys[1]]);
     let parity = f.full(shape, PARITY as f64);
@@ -41,23 +41,23 @@ fn words(f: &mut Function, key: &Named, shape: &Shape) -> Named {
 }
 
 /// One word of the key, everywhere.
-fn key_word(f: &mut Function, key: &Named, word: usize, shape: &Shape) -> Named {
+fn key_word(f: &mut Function, key: &Value, word: usize, shape: &Shape) -> Value {
     let one = Shape::new(DType::U32, [1]);
-    let cut = f.typed("slice", &[key], &format!(" [{word}:{}]", word + 1), &one);
-    let scalar = f.typed("reshape", &[&cut], "", &Shape::scalar(DType::U32));
+    let cut = movement::slice(f, key, [&[word], &[word + 1], &[1]], &one);
+    let scalar = f.typed("reshape", &[&cut], &Shape::scalar(DType::U32));
     movement::broadcast(f, &scalar, &[], shape)
 }
 
 /// The row-major position of every element as two words. It is summed from the axes, so that each device of a mesh
 /// computes only its own part.
-fn counters(f: &mut Function, shape: &Shape) -> [Named; 2] {
+fn counters(f: &mut Function, shape: &Shape) -> [Value; 2] {
     // Beyond 2^32 elements the position needs both words.
     let long = shape.elements() as u128 > 1 << 32;
     let wide = shape.with_dtype(if long { DType::U64 } else { DType::U32 });
     let mut position = f.full(&wide, 0.0);
     for (axis, stride) in shape.strides().into_iter().enumerate() {
         let index = movement::iota(f, &wide, axis);
-        let factor = f.op(&wide, format!("stablehlo.constant dense<{}> : {}", stride.max(1), types::tensor(&wide)));
+        let factor = f.full(&wide, stride.max(1) as f64);
         let part = f.same("multiply", &[&index, &factor]);
         position = f.same("add", &[&position, &part]);
     }
@@ -69,7 +69,7 @@ fn counters(f: &mut Function, shape: &Shape) -> [Named; 2] {
     [f.convert(&position, DType::U32), f.convert(&upper, DType::U32)]
 }
 
-fn rotate(f: &mut Function, x: &Named, by: u32) -> Named {
+fn rotate(f: &mut Function, x: &Value, by: u32) -> Value {
     let (left, right) = (f.full(&x.shape, by as f64), f.full(&x.shape, (32 - by) as f64));
     let up = f.same("shift_left", &[x, &left]);
     let down = f.same("shift_right_logical", &[x, &right]);

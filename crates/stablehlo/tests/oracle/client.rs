@@ -2,7 +2,7 @@
 
 use octant_graph::{HostTensor, Shape};
 use octant_runtime::{Program, Sharding};
-use octant_stablehlo::{LoweringOptions, MatmulPrecision, lower};
+use octant_stablehlo::{LoweringOptions, MatmulPrecision, lower, portable};
 use octant_tensor::{AlignedBytes, Bytes};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
@@ -18,6 +18,8 @@ pub struct Run {
     pub program: Program,
     pub options: LoweringOptions,
     pub inputs: Vec<HostTensor>,
+    /// As a portable artifact instead of text.
+    pub portable: bool,
 }
 
 impl Run {
@@ -27,6 +29,15 @@ impl Run {
             program,
             options: LoweringOptions { precision: MatmulPrecision::Highest, ..LoweringOptions::default() },
             inputs,
+            portable: false,
+        }
+    }
+
+    /// What XLA reads.
+    fn module(&self) -> Vec<u8> {
+        match self.portable {
+            true => portable(&self.program, self.options.precision, &[]).unwrap(),
+            false => lower(&self.program, &self.options).unwrap().into(),
         }
     }
 }
@@ -65,8 +76,9 @@ pub fn run_with(python: &Path, runs: &[Run], emitters: Emitters) -> Vec<Result<V
     problems.into_iter().enumerate().map(outcome).collect()
 }
 
-fn write(folder: &Path, i: usize, Run { program, options, inputs }: &Run) -> Value {
-    std::fs::write(folder.join(format!("{i}.mlir")), lower(program, options).unwrap()).unwrap();
+fn write(folder: &Path, i: usize, run: &Run) -> Value {
+    let Run { program, inputs, .. } = run;
+    std::fs::write(folder.join(format!("{i}.mlir")), run.module()).unwrap();
     let bytes: Vec<u8> = inputs.iter().flat_map(|input| input.bytes().to_vec()).collect();
     std::fs::write(folder.join(format!("{i}.in")), bytes).unwrap();
     let mesh = &program.mesh;

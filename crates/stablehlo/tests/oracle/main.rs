@@ -6,6 +6,7 @@
 
 mod client;
 mod parallel;
+mod portable;
 mod zoo;
 
 use client::{Emitters, Run};
@@ -24,10 +25,11 @@ fn for_gpus(program: Program) -> Program {
 fn failures<'a>(
     python: &Path,
     cases: &[&'a Case],
-    form: fn(Program) -> Program,
+    form: fn(Run) -> Run,
     emitters: Emitters,
 ) -> Vec<(&'a Case, String)> {
-    let run = |case: &&Case| Run::new(form(Program::new(case.name.clone(), case.graph.clone())), case.inputs.clone());
+    let program = |case: &Case| Program::new(case.name.clone(), case.graph.clone());
+    let run = |case: &&Case| form(Run::new(program(case), case.inputs.clone()));
     let outcomes = client::run_with(python, &cases.iter().map(run).collect::<Vec<_>>(), emitters);
     let judge = |(case, outcome): (&&'a Case, Result<_, String>)| {
         let problem = outcome.and_then(|given: Vec<_>| case.check(&given)).err()?;
@@ -37,7 +39,7 @@ fn failures<'a>(
 }
 
 /// What fails with the quick emitters, which have faults of their own, is compiled by the usual ones before it counts.
-fn check(cases: &[Case], form: fn(Program) -> Program) {
+fn check(cases: &[Case], form: fn(Run) -> Run) {
     let Some(python) = client::python() else { return };
     let suspects = failures(&python, &cases.iter().collect::<Vec<_>>(), form, Emitters::Quick);
     let suspects: Vec<&Case> = suspects.into_iter().map(|(case, _)| case).collect();
@@ -53,12 +55,12 @@ fn check(cases: &[Case], form: fn(Program) -> Program) {
 fn every_case_means_the_same_to_xla() {
     let wanted = std::env::var("OCTANT_ORACLE_CASES").unwrap_or_default();
     let cases: Vec<Case> = cases::all().into_iter().filter(|case| case.name.starts_with(&wanted)).collect();
-    check(&cases, |program| program);
+    check(&cases, |run| run);
 }
 
 #[test]
 fn random_graphs_mean_the_same_to_xla() {
-    check(&random::graphs(150), |program| program);
+    check(&random::graphs(150), |run| run);
 }
 
 /// Convolutions as products, small products as sums, unpooling by comparisons, reductions in steps.
@@ -68,5 +70,5 @@ fn the_forms_that_gpus_get_mean_the_same_to_xla() {
         ["conv", "dot", "pool", "scatter", "reduce/sum", "reduce/max"].iter().any(|part| case.name.contains(part))
     };
     let cases: Vec<Case> = cases::all().into_iter().filter(contains).collect();
-    check(&cases, for_gpus);
+    check(&cases, |run| Run { program: for_gpus(run.program), ..run });
 }

@@ -15,16 +15,15 @@ use crate::programs::{self, Key};
 use crate::{Layer, Network, PredictOptions};
 use octant_export::NetworkOptions;
 use octant_export::onnx::{ATTENTION, BoxRules, Decoder, OnnxModel, OnnxOptions};
-use octant_graph::{DType, Graph, Shape, Trace};
+use octant_graph::{DType, Graph, Shape};
 use octant_metrics::boxes::Suppression;
-use octant_nn::{Context, Mode, Precision};
-use octant_recipe::{NormalizationMode, Recipe};
+use octant_nn::Precision;
 use octant_train::step::StepOptions;
 use octant_zoo::ModelTask;
 
 pub use check::{ExportCheck, check_export, exported_network};
 pub use metadata::ExportedFacts;
-use metadata::OutputKind;
+pub(crate) use metadata::OutputKind;
 pub use peer::{PeerChoice, PeerRuntime};
 
 /// How many of the likeliest classes a file with its preprocessing lists.
@@ -142,23 +141,14 @@ impl Network {
     /// The network over a batch of normalized images, or the prediction over a batch of bytes.
     fn exported_graph(&self, batch: usize, [height, width, channels]: [usize; 3], of_bytes: bool) -> Result<Graph> {
         let dims = [batch, height, width, channels];
-        if of_bytes {
-            let key = Key { layer: Layer::Prediction, input: Shape::new(DType::U8, dims) };
-            return Ok(programs::traced(&key, self)?.0.graph);
-        }
-        let input = Shape::new(DType::F32, dims);
-        if self.entry()?.task != ModelTask::Detect {
-            let (program, _) = programs::traced(&Key { layer: Layer::Output, input }, self)?;
-            return Ok(program.graph);
-        }
-        // A detector's own output is numbers per cell of its feature maps; corners and scores are what others can read.
-        let recipe = Recipe { normalize: NormalizationMode::None, ..self.recipe.clone() };
-        let task = octant_recipe::task(&recipe, self.outputs, [height, width, channels], self.warm_up)?;
-        let trace = Trace::new();
-        let images = trace.input("images", input);
-        let context = Context::new(&trace, Mode::Evaluate, recipe.step.precision);
-        let rows = task.predict(&context, &images).convert(DType::F32);
-        Ok(trace.finish(&[rows])?)
+        let key = match (of_bytes, self.entry()?.task) {
+            (true, _) => Key { layer: Layer::Prediction, input: Shape::new(DType::U8, dims) },
+            (false, ModelTask::Detect) => Key { layer: Layer::Prediction, input: Shape::new(DType::F32, dims) },
+            (false, ModelTask::Classify | ModelTask::Segment | ModelTask::Translate) => {
+                Key { layer: Layer::Output, input: Shape::new(DType::F32, dims) }
+            }
+        };
+        Ok(programs::traced(&key, self)?.0.graph)
     }
 
     /// The predictor's rule for boxes. A head without repeated boxes needs no suppression.

@@ -15,6 +15,7 @@ use octant_data::AnyImage;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::sync::SemaphorePermit;
 use tokio_stream::StreamExt;
 
@@ -22,6 +23,8 @@ use tokio_stream::StreamExt;
 const JSON_LENGTH: &str = "inference-header-content-length";
 /// Memory for the bodies of requests is counted in parts of this many bytes.
 pub(crate) const PART: usize = 4096;
+/// How long a client may take to send a request that is refused already.
+const DISCARD_TIME: Duration = Duration::from_secs(2);
 /// Addresses that need no token: what asks whether the server lives has none.
 pub(crate) const OPEN: &[&str] = &["/v2/health/live", "/v2/health/ready"];
 
@@ -104,9 +107,9 @@ async fn metadata(State(shared): Server, Path(named): Path<Named>) -> Result<Jso
 }
 
 async fn infer(State(shared): Server, Path(named): Path<Named>, headers: HeaderMap, body: Body) -> Answer {
-    let model = shared.model(&named.model)?;
-    let (body, _memory) =
-        received(&shared, &headers, body).await.inspect_err(|error| model.metrics.refused(error.reason))?;
+    let (model, body) = (shared.model(&named.model), received(&shared, &headers, body).await);
+    let model = model?;
+    let (body, _memory) = body.inspect_err(|error| model.metrics.refused(error.reason))?;
     let length = headers.get(JSON_LENGTH).map(|length| length.to_str().ok()?.parse::<usize>().ok());
     let read = match length {
         Some(None) => Err(invalid!("Inference-Header-Content-Length is no number")),
@@ -155,19 +158,19 @@ async fn predict(
 ) -> Answer {
     let Query(query) =
         query.map_err(|error| invalid!("{}; use model=, top= and format=json|png", error.body_text()))?;
+    let kind = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+    if kind.starts_with("multipart/") {
+        let text = "send the image as the body itself: curl --data-binary @image.jpg";
+        return Err(Refusal::new(Reason::Unsupported, text));
+    }
+    let body = received(&shared, &headers, body).await;
     let models = shared.models()?;
     let model = match (&query.model, models.first_key_value()) {
         (Some(name), _) => shared.model(name)?,
         (None, Some((_, only))) if models.len() == 1 => only.clone(),
         (None, _) => return Err(invalid!("several models are served: add ?model= and one of {}", shared.names())),
     };
-    let kind = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
-    if kind.starts_with("multipart/") {
-        let text = "send the image as the body itself: curl --data-binary @image.jpg";
-        return Err(Refusal::new(Reason::Unsupported, text));
-    }
-    let (body, _memory) =
-        received(&shared, &headers, body).await.inspect_err(|error| model.metrics.refused(error.reason))?;
+    let (body, _memory) = body.inspect_err(|error| model.metrics.refused(error.reason))?;
     let (image, prediction) = shared.desk.predict(&model, body).await?;
     if query.format == Format::Json {
         return Ok(Json(Value::Object(prediction.json(query.top.unwrap_or(1)))).into_response());
@@ -186,6 +189,19 @@ async fn metrics(State(shared): Server) -> Answer {
     let shown: Vec<metrics::Shown> =
         loaded.iter().map(|(model, bytes)| (model.name.as_str(), &*model.metrics, model.queue.len(), *bytes)).collect();
     Ok(([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], metrics::page(&shown)).into_response())
+}
+
+/// Reads a body and keeps nothing of it: a client that is still sending when the connection is closed would lose the response.
+async fn discard(body: Body, most: usize) {
+    let read = async {
+        let (mut pieces, mut left) = (body.into_data_stream(), most);
+        while let Some(Ok(piece)) = pieces.next().await
+            && left > piece.len()
+        {
+            left -= piece.len();
+        }
+    };
+    let _ = tokio::time::timeout(DISCARD_TIME, read).await;
 }
 
 /// The body of a request, within the limits of size, memory and time, and the memory that it holds.
@@ -208,8 +224,10 @@ async fn received<'a>(
     }
     // A client that does not say how much it will send may send as much as is taken.
     let parts = announced.unwrap_or(most).div_ceil(PART).max(1);
-    let full = |_| Refusal::new(Reason::Full, "other requests fill the memory for requests; try again later");
-    let memory = shared.memory.try_acquire_many(u32::try_from(parts).unwrap_or(u32::MAX)).map_err(full)?;
+    let Ok(memory) = shared.memory.try_acquire_many(u32::try_from(parts).unwrap_or(u32::MAX)) else {
+        discard(body, most).await;
+        return Err(Refusal::new(Reason::Full, "other requests fill the memory for requests; try again later"));
+    };
     let read = async {
         let mut bytes = Vec::with_capacity(announced.unwrap_or(0));
         let mut pieces = body.into_data_stream();

@@ -204,6 +204,15 @@ fn requests_that_are_sent_too_slowly_are_ended() {
 }
 
 #[test]
+fn a_client_that_sends_megabytes_to_an_unknown_model_lost_the_response() {
+    let (_server, address) = serving(options());
+    let body = vec![b' '; 8 << 20];
+    let answer = post(address, "/v2/models/tinny/infer", &[], &body);
+    assert_eq!(answer.status, 404);
+    assert!(answer.json()["error"].as_str().unwrap().contains("but tiny"));
+}
+
+#[test]
 fn requests_hold_no_more_memory_than_is_allowed() {
     let (_server, address) = serving(ServeOptions { max_request: 1 << 20, memory: 1 << 20, ..options() });
     // A client that announces everything and sends nothing holds the memory until it goes.

@@ -197,8 +197,9 @@ fn a_changed_file_is_served_and_a_broken_one_is_not() {
     assert_ne!(versions[0], versions[1]);
     assert!(logits(address, "tiny", 1, &numbers).behind() == versions[0]);
     let wait = || events.recv_timeout(Duration::from_secs(60)).unwrap();
+    let is_done = AtomicBool::new(false);
     thread::scope(|scope| {
-        let (numbers, versions, done) = (&numbers, &versions, &AtomicBool::new(false));
+        let (numbers, versions, done) = (&numbers, &versions, &is_done);
         for _ in 0..3 {
             scope.spawn(move || {
                 while !done.load(Ordering::Acquire) {

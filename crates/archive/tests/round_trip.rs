@@ -57,9 +57,7 @@ proptest! {
 /// `torch.load` itself, where the tests' set-up has installed it.
 #[test]
 fn pytorch_reads_what_is_written() {
-    let Some(python) = std::env::var_os("OCTANT_ORACLE_TORCH") else {
-        return println!("SKIPPED: OCTANT_ORACLE_TORCH is not set; `cargo xtask test` sets it");
-    };
+    let Some(python) = octant_testing::oracle::torch("PyTorch reading saved files") else { return };
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("x.pth");
     let values = HostTensor::new([2, 3], &[0.5f32, -1.0, 2.0, 3.5, 4.0, 1e-9]).unwrap();

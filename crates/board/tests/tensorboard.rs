@@ -15,10 +15,7 @@ const COMPARE: &str = include_str!("compare_tensorboards.py");
 
 #[test]
 fn tensorboard_shows_the_same_as_with_its_own_data_server() {
-    let Ok(python) = std::env::var("OCTANT_ORACLE_PYTHON") else {
-        println!("SKIPPED: OCTANT_ORACLE_PYTHON names no Python with tensorboard");
-        return;
-    };
+    let Some(python) = octant_testing::oracle::python("TensorBoard with our data server") else { return };
     let folder = tempfile::tempdir().unwrap();
     octant_run(&folder.path().join("first"), 0, 6);
     octant_run(&folder.path().join("second"), 1, 8);

@@ -85,7 +85,8 @@ struct StepKeys;
 
 impl Selection for StepKeys {
     fn includes(key: &FlaggedKey) -> bool {
-        const KEYS: [&str; 6] = ["recompute", "shard_optimizer", "accumulate", "ema", "clip_norm", "weight_decay"];
+        const KEYS: [&str; 7] =
+            ["recompute", "shard_optimizer", "fsdp", "accumulate", "ema", "clip_norm", "weight_decay"];
         KEYS.contains(&key.spec.key)
     }
 }

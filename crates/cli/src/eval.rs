@@ -81,7 +81,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
         bail!("--coco is for detectors; {} is none; remove it", network.recipe.model);
     }
     let backend = arguments.device.open()?;
-    let mesh = octant_recipe::mesh(arguments.cores, &*backend)?;
+    let mesh = octant_recipe::mesh(arguments.cores, 1, &*backend)?;
     let predictor = Predictor::new(network, &backend, PredictOptions::default())?;
     let (coco, inputs) = (arguments.coco.clone(), arguments.save_inputs.clone());
     let options = EvalOptions { batch_size: arguments.batch_size, mesh, coco, inputs };

@@ -2,11 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
-#[path = "../../fetch/tests/fetch/server.rs"]
-#[allow(dead_code, reason = "made to misbehave too")]
-mod server;
-
-use server::{Answer, Request, Server};
+use octant_testing::http::{Answer, Request, Server};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 

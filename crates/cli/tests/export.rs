@@ -22,7 +22,7 @@ fn last_line(text: &str) -> Value {
 
 /// `check-export` with the Python of the tests; none where there is none.
 fn check(at: &Path, arguments: &[&str]) -> Option<(i32, String, String)> {
-    let python = std::env::var_os("OCTANT_ORACLE_PYTHON")?;
+    let python = octant_testing::oracle::python("other runtimes running exported models")?;
     let mut command = Command::new(env!("CARGO_BIN_EXE_octant"));
     command.current_dir(at).arg("check-export").args(arguments).env("OCTANT_CACHE", at.join("cache"));
     let output = command.env("OCTANT_PEER_PYTHON", python).output().unwrap();

@@ -22,11 +22,7 @@ fn plan(arguments: &[&str]) -> (String, String, bool) {
 }
 
 fn has_libtpu() -> bool {
-    let has = std::env::var_os("OCTANT_TEST_LIBTPU").is_some();
-    if !has {
-        println!("SKIPPED: OCTANT_TEST_LIBTPU does not name libtpu.so (cargo xtask test sets it)");
-    }
-    has
+    octant_testing::oracle::find("OCTANT_TEST_LIBTPU", "libtpu compiling for boards").is_some()
 }
 
 fn rows(out: &str) -> Vec<Value> {

@@ -4,9 +4,7 @@
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 
-#[path = "../../pjrt/tests/support/fake_plugin.rs"]
-mod fake_plugin;
-
+use octant_testing::fake_plugin;
 use octant_train::checkpoint::Checkpoint;
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader};

@@ -43,10 +43,7 @@ for path in glob.glob(sys.argv[1] + '/events*'):
 
 #[test]
 fn everything_a_run_writes_is_found_by_tensorboard() {
-    let Ok(python) = std::env::var("OCTANT_ORACLE_PYTHON") else {
-        println!("SKIPPED: OCTANT_ORACLE_PYTHON names no Python with tensorboard");
-        return;
-    };
+    let Some(python) = octant_testing::oracle::python("TensorBoard reading a run") else { return };
     let folder = tempfile::tempdir().unwrap();
     let run = folder.path().join("run");
     let mut command = train(&run);

@@ -38,7 +38,7 @@ fn equal(buffer: &Buffer, expected: &[f64]) -> Result<(), Problem> {
 }
 
 fn upload(backend: &dyn Backend, values: &[f64]) -> Result<Buffer, RuntimeError> {
-    backend.upload(&values::tensor(DType::F32, &[values.len()], values), &Mesh::single(), &Sharding::Replicated)
+    backend.upload(&values::tensor(DType::F32, &[values.len()], values), &Mesh::single(), &Sharding::REPLICATED)
 }
 
 /// A graph over vectors of four numbers.
@@ -142,7 +142,7 @@ fn many_runs_in_flight(backend: &dyn Backend) -> Result<(), Problem> {
 
 fn refusal(backend: &dyn Backend, inputs: &[HostTensor]) -> Result<RuntimeError, Problem> {
     let program = compile(backend, over_vectors(2, |x| vec![&x[0] + &x[1]]), &[])?;
-    let upload = |input: &HostTensor| backend.upload(input, &Mesh::single(), &Sharding::Replicated);
+    let upload = |input: &HostTensor| backend.upload(input, &Mesh::single(), &Sharding::REPLICATED);
     let inputs = inputs.iter().map(upload).collect::<Result<Vec<_>, _>>()?;
     program.execute(&inputs).err().ok_or_else(|| wrong("the program accepted inputs it was not compiled for"))
 }
@@ -179,7 +179,7 @@ fn deterministic(backend: &dyn Backend) -> Result<(), Problem> {
     let outputs = [x.matmul(&x.transpose(&[1, 0])), x.sum(&[0]), x.sum_all()];
     let graph = trace.finish(&outputs).expect("the suite's graphs are well typed");
     let program = backend.compile(&Program::new("deterministic", graph), &CompileOptions::default())?;
-    let x = backend.upload(&values::ordinary(DType::F32, &[64, 300]), &Mesh::single(), &Sharding::Replicated)?;
+    let x = backend.upload(&values::ordinary(DType::F32, &[64, 300]), &Mesh::single(), &Sharding::REPLICATED)?;
     let run = || program.execute(std::slice::from_ref(&x))?.iter().map(Buffer::to_host).collect::<Result<Vec<_>, _>>();
     ensure(run()? == run()?, "two deterministic runs differ")
 }

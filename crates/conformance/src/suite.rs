@@ -156,7 +156,7 @@ pub(crate) fn run_program(
     inputs: &[HostTensor],
 ) -> Result<Vec<HostTensor>, RuntimeError> {
     let executable = backend.compile(program, &CompileOptions::default())?;
-    let upload = |input: &HostTensor| backend.upload(input, &Mesh::single(), &Sharding::Replicated);
+    let upload = |input: &HostTensor| backend.upload(input, &Mesh::single(), &Sharding::REPLICATED);
     let buffers = inputs.iter().map(upload).collect::<Result<Vec<_>, _>>()?;
     executable.execute(&buffers)?.iter().map(|output| output.to_host()).collect()
 }

@@ -70,7 +70,7 @@ fn blocks_of_late_steps(dtype: DType) -> (usize, usize) {
     let upload = |shape: Shape| {
         let values: Vec<f64> = (0..shape.elements()).map(|i| ((i * 7919 % 1000) as f64 / 1000.0 - 0.5) * 0.3).collect();
         let tensor = HostTensor::from_f64s(shape, &values).unwrap();
-        backend.upload(&tensor, &Mesh::single(), &Sharding::Replicated).unwrap()
+        backend.upload(&tensor, &Mesh::single(), &Sharding::REPLICATED).unwrap()
     };
     let mut state: Vec<Buffer> = program.graph.input_shapes().into_iter().map(upload).collect();
     let images = state.pop().unwrap();

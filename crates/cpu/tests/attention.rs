@@ -129,7 +129,7 @@ fn actual(backend: &CpuBackend, case: &Case, inputs: &[HostTensor]) -> Vec<Vec<f
     let outputs: Vec<_> = std::iter::once(result).chain(trace.gradients(&loss, operands)).collect();
     let program = Program::new("attention", trace.finish(&outputs).unwrap());
     let executable = backend.compile(&program, &CompileOptions::default()).unwrap();
-    let upload = |tensor: &HostTensor| backend.upload(tensor, &Mesh::single(), &Sharding::Replicated).unwrap();
+    let upload = |tensor: &HostTensor| backend.upload(tensor, &Mesh::single(), &Sharding::REPLICATED).unwrap();
     let results = executable.execute(&inputs.iter().map(upload).collect::<Vec<_>>()).unwrap();
     results.iter().map(|result| result.to_host().unwrap().to_f64s()).collect()
 }

@@ -19,7 +19,7 @@ fn compiled(backend: &CpuBackend, donated: bool, of: impl Fn(&Tensor) -> Tensor)
 
 fn filled(backend: &CpuBackend, value: f32) -> Buffer {
     let tensor = HostTensor::new([LENGTH], &vec![value; LENGTH]).unwrap();
-    backend.upload(&tensor, &Mesh::single(), &Sharding::Replicated).unwrap()
+    backend.upload(&tensor, &Mesh::single(), &Sharding::REPLICATED).unwrap()
 }
 
 fn first(buffer: &Buffer) -> f32 {

@@ -37,7 +37,7 @@ fn f64_becomes_f16_in_one_rounding() {
     let backend = octant_cpu::CpuBackend::with_threads(2).unwrap();
     let program = Program::new("convert", case.graph.clone());
     let executable = backend.compile(&program, &CompileOptions::default()).unwrap();
-    let upload = |input: &HostTensor| backend.upload(input, &Mesh::new(1), &Sharding::Replicated).unwrap();
+    let upload = |input: &HostTensor| backend.upload(input, &Mesh::new(1), &Sharding::REPLICATED).unwrap();
     let buffers: Vec<_> = case.inputs.iter().map(upload).collect();
     let given: Vec<HostTensor> =
         executable.execute(&buffers).unwrap().iter().map(|output| output.to_host().unwrap()).collect();

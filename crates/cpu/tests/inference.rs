@@ -13,7 +13,7 @@ fn upload(backend: &CpuBackend, shape: Shape, seed: usize) -> Buffer {
     let value = |i: usize| (((i + 13 * seed) * 7919 % 1009) as f64 / 1009.0 - 0.45) * 0.3;
     let values: Vec<f64> = (0..shape.elements()).map(value).collect();
     let tensor = HostTensor::from_f64s(shape, &values).unwrap();
-    backend.upload(&tensor, &Mesh::single(), &Sharding::Replicated).unwrap()
+    backend.upload(&tensor, &Mesh::single(), &Sharding::REPLICATED).unwrap()
 }
 
 fn compile(backend: &CpuBackend, program: &Program) -> Box<dyn Executable> {

@@ -49,7 +49,7 @@ fn check(dtype: DType, size: [usize; 2], deep: bool, tolerance: f64) {
     let inputs = inputs(&graph);
     let expected = evaluate(&graph, &inputs).unwrap();
     let backend = CpuBackend::with_threads(2).unwrap();
-    let upload = |tensor| backend.upload(tensor, &Mesh::single(), &Sharding::Replicated).unwrap();
+    let upload = |tensor| backend.upload(tensor, &Mesh::single(), &Sharding::REPLICATED).unwrap();
     let buffers: Vec<_> = inputs.iter().map(upload).collect();
     let executable = backend.compile(&Program::new("step", graph), &CompileOptions::default()).unwrap();
     let outputs = executable.execute(&buffers).unwrap();

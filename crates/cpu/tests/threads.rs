@@ -41,7 +41,7 @@ fn run(threads: usize) -> Vec<HostTensor> {
             let values: Vec<f64> =
                 (0..shape.elements()).map(|i| ((i * 7919 % 1000) as f64 / 1000.0 - 0.5) * 0.3).collect();
             let tensor = HostTensor::from_f64s(shape, &values).unwrap();
-            backend.upload(&tensor, &Mesh::single(), &Sharding::Replicated).unwrap()
+            backend.upload(&tensor, &Mesh::single(), &Sharding::REPLICATED).unwrap()
         })
         .collect();
     let executable = backend.compile(&program, &CompileOptions::default()).unwrap();

@@ -15,6 +15,7 @@ mod encode;
 mod error;
 mod glyphs;
 mod joined;
+mod listing;
 mod loader;
 mod packed;
 pub mod readers;

@@ -31,10 +31,7 @@ for event in EventFileLoader(path).Load():
 
 #[test]
 fn the_real_tensorboard_finds_everything() {
-    let Ok(python) = std::env::var("OCTANT_ORACLE_PYTHON") else {
-        println!("SKIPPED: OCTANT_ORACLE_PYTHON names no Python with tensorboard");
-        return;
-    };
+    let Some(python) = octant_testing::oracle::python("TensorBoard reading event files") else { return };
     let folder = tempfile::tempdir().unwrap();
     let mut events = EventWriter::create(folder.path()).unwrap();
     let settings = [("lr".into(), Setting::Number(0.5)), ("model".into(), Setting::Text("tiny".into()))];

@@ -97,9 +97,7 @@ fn every_family_is_computed_by_onnxruntime_as_by_us() {
         }
     }
     assert!(refused.is_empty(), "{}", refused.join("\n"));
-    let Some(python) = std::env::var_os("OCTANT_ORACLE_PYTHON") else {
-        return println!("SKIPPED: onnxruntime runs exported models; `cargo xtask test` installs it");
-    };
+    let Some(python) = octant_testing::oracle::python("onnxruntime running exported models") else { return };
     let text = checked(&python, folder.path());
     let wrong: Vec<&str> = text.lines().filter(|line| !is_equal(line)).collect();
     println!("{text}");
@@ -121,9 +119,7 @@ fn onnxruntime_recognizes_gelu_and_norms_of_transformers() {
     for name in ["vit-test", "convnext-test"] {
         write(octant_zoo::find(name).unwrap(), folder.path()).unwrap();
     }
-    let Some(python) = std::env::var_os("OCTANT_ORACLE_PYTHON") else {
-        return println!("SKIPPED: onnxruntime optimizes exported models; `cargo xtask test` installs it");
-    };
+    let Some(python) = octant_testing::oracle::python("onnxruntime optimizing exported models") else { return };
     for row in checked(&python, folder.path()).lines() {
         let (written, optimized) = row.split_once("\"optimized\": ").unwrap();
         // The softmax of an attention is one node, too.

@@ -61,7 +61,7 @@ impl Work {
         let first_landing = shapes.len() - outputs.len();
         program.donated = (0..outputs.len()).map(|output| (first_landing + output, output)).collect();
         let executable = backend.compile(&program, &CompileOptions::default())?;
-        let upload = |shape: &Shape| backend.upload(&noise(shape), &Mesh::single(), &Sharding::Replicated);
+        let upload = |shape: &Shape| backend.upload(&noise(shape), &Mesh::single(), &Sharding::REPLICATED);
         let inputs: Result<Vec<Buffer>, _> = shapes.iter().map(upload).collect();
         let mut inputs = inputs?;
         let landings = inputs.split_off(first_landing);

@@ -141,7 +141,7 @@ impl StepRequest {
         if self.latency && self.mode != StepMode::Infer {
             refuse!("the latency is that of predictions; add --mode infer");
         }
-        let mesh = octant_recipe::mesh(self.cores, &**backend)?;
+        let mesh = octant_recipe::mesh(self.cores, subject.recipe.step.fsdp, &**backend)?;
         if mesh.devices() > 1 && self.mode == StepMode::Infer {
             refuse!("predictions run on one device; leave `cores` at 1");
         }
@@ -222,7 +222,7 @@ impl Predicting {
     fn new(backend: &Arc<dyn Backend>, plan: &StepPlan, batch: &Batch, profile: bool) -> Result<Predicting> {
         let traced = prediction(plan)?;
         let executable = backend.compile(&traced.program, &options(profile))?;
-        let upload = |tensor: &HostTensor| backend.upload(tensor, &Mesh::single(), &Sharding::Replicated);
+        let upload = |tensor: &HostTensor| backend.upload(tensor, &Mesh::single(), &Sharding::REPLICATED);
         let variables = traced.variables.iter().map(|spec| upload(&spec.initial(0)));
         let inputs: Result<Vec<Buffer>, _> = variables.chain([upload(&batch.images)]).collect();
         let (backend, images) = (backend.clone(), batch.images.clone());
@@ -241,7 +241,7 @@ impl Steps for Predicting {
     }
 
     fn call(&mut self) -> Result<()> {
-        let images = self.backend.upload(&self.images, &Mesh::single(), &Sharding::Replicated)?;
+        let images = self.backend.upload(&self.images, &Mesh::single(), &Sharding::REPLICATED)?;
         if let Some(last) = self.inputs.last_mut() {
             *last = images;
         }

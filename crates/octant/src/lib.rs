@@ -73,6 +73,7 @@ pub use octant_measure as measure;
 pub use octant_metrics as metrics;
 pub use octant_nn as nn;
 pub use octant_pjrt as pjrt;
+pub use octant_plan as plan;
 pub use octant_predict as predict;
 pub use octant_predict::Predictor;
 pub use octant_process as process;

@@ -108,7 +108,7 @@ fn gradients(
     inputs: &[HostTensor],
 ) -> Result<Vec<(String, HostTensor)>, Box<dyn Error>> {
     let executable = backend.compile(&traced.program, &CompileOptions::default())?;
-    let upload = |tensor: &HostTensor| backend.upload(tensor, &Mesh::new(1), &Sharding::Replicated);
+    let upload = |tensor: &HostTensor| backend.upload(tensor, &Mesh::new(1), &Sharding::REPLICATED);
     let buffers = inputs.iter().map(upload).collect::<Result<Vec<_>, _>>()?;
     let outputs = executable.execute(&buffers)?;
     let slots = traced.entries.iter().zip(&outputs).filter(|(entry, _)| matches!(entry.role, Role::Slot));

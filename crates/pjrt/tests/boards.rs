@@ -4,16 +4,14 @@
 
 #![allow(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
-#[path = "../../train/tests/support/tiny_steps.rs"]
-mod tiny_steps;
-
 use octant_pjrt::backend::plan;
 use octant_pjrt::boards::Board;
 use octant_pjrt::discover::{self, PluginKind};
 use octant_pjrt::{Plugin, Topology, environment};
+use octant_testing::oracle;
+use octant_testing::tiny_steps::{MODELS, tiny_step};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use tiny_steps::{MODELS, tiny_step};
 
 /// Every family is compiled for the first board, and for one of the others in turn.
 const FIRST: &str = "v3-8";
@@ -22,10 +20,9 @@ const OTHERS: [&str; 3] = ["v5e-8", "v6e-8", "v2-8"];
 fn main() {
     environment::prepare();
     let named = std::env::var_os("OCTANT_TEST_LIBTPU").map(PathBuf::from);
-    let Some(path) = named.or_else(|| discover::plugin(&[PluginKind::Tpu]).ok().map(|found| found.path)) else {
-        println!("SKIPPED: libtpu is not on this machine (set OCTANT_TEST_LIBTPU or run `octant plugin install tpu`)");
-        return;
-    };
+    let found = named.or_else(|| discover::plugin(&[PluginKind::Tpu]).ok().map(|found| found.path));
+    let found = found.or_else(|| oracle::find("OCTANT_TEST_LIBTPU", "libtpu compiling for boards").map(PathBuf::from));
+    let Some(path) = found else { return };
     let plugin = Plugin::load(&path).unwrap();
     let boards = |number: usize| [FIRST, OTHERS[number % OTHERS.len()]];
     let jobs: Vec<(&str, &str)> =

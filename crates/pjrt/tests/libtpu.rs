@@ -9,7 +9,8 @@ use octant_pjrt::backend::{plan, plan_quickly};
 use octant_pjrt::boards::{BOARDS, Board};
 use octant_pjrt::discover::{self, PluginKind};
 use octant_pjrt::{Client, NamedValues, PjrtError, Plugin, Profiler, Topology, XlaCompileOptions, environment};
-use octant_runtime::{Mesh, Program, Sharding};
+use octant_runtime::{Axis, Mesh, Program, Sharding};
+use octant_testing::oracle;
 use std::path::PathBuf;
 use std::time::Instant;
 
@@ -17,10 +18,7 @@ const PROGRAM: &str = include_str!("programs/train_step.mlir");
 
 fn main() {
     environment::prepare();
-    let Some(path) = libtpu() else {
-        println!("SKIPPED: libtpu is not on this machine (set OCTANT_TEST_LIBTPU or run `octant plugin install tpu`)");
-        return;
-    };
+    let Some(path) = libtpu() else { return };
     let plugin = Plugin::load(&path).expect("libtpu loads");
     println!("{plugin:?} {:?}", plugin.attributes());
     assert!(plugin.attributes().contains_key("stablehlo_current_version"));
@@ -40,7 +38,8 @@ fn main() {
 
 fn libtpu() -> Option<PathBuf> {
     let named = std::env::var_os("OCTANT_TEST_LIBTPU").map(PathBuf::from);
-    named.or_else(|| discover::plugin(&[PluginKind::Tpu]).ok().map(|found| found.path))
+    let found = named.or_else(|| discover::plugin(&[PluginKind::Tpu]).ok().map(|found| found.path));
+    found.or_else(|| oracle::find("OCTANT_TEST_LIBTPU", "libtpu compiling for boards").map(PathBuf::from))
 }
 
 fn every_board_has_the_devices_and_memory_of_our_table(plugin: &Plugin) {
@@ -90,7 +89,7 @@ fn a_traced_program_is_planned_for_a_board(plugin: &Plugin) {
     let state = trace.input("state", Shape::new(DType::F32, [128, 256]));
     let batch = trace.input("batch", Shape::new(DType::F32, [64, 512]));
     let graph = trace.finish(&[&state + &state, &batch * &batch]).expect("a graph");
-    let spread = vec![Sharding::Replicated, Sharding::Split { axis: 0 }];
+    let spread = vec![Sharding::REPLICATED, Sharding::split(0, [Axis::Data])];
     let program = Program {
         donated: vec![(0, 0)],
         mesh: Mesh::new(board.devices),
@@ -114,10 +113,10 @@ fn a_quick_plan_has_the_same_buffers_and_estimates_and_shorter_code(plugin: &Plu
     let kernel = trace.input("kernel", Shape::new(DType::BF16, [3, 3, 64, 96]));
     let same = Convolution { padding: vec![(1, 1), (1, 1)], ..Convolution::nhwc(2, DType::BF16) };
     let graph = trace.finish(&[images.convolution(&kernel, same).tanh()]).expect("a graph");
-    let split = Sharding::Split { axis: 0 };
+    let split = Sharding::split(0, [Axis::Data]);
     let program = Program {
         mesh: Mesh::new(board.devices),
-        inputs: vec![split, Sharding::Replicated],
+        inputs: vec![split.clone(), Sharding::REPLICATED],
         outputs: vec![split],
         ..Program::new("convolution", graph)
     };

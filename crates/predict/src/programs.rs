@@ -126,7 +126,7 @@ impl Programs {
     /// Uploads the weights.
     pub fn new(backend: Arc<dyn Backend>, network: &Network) -> Result<Programs> {
         let upload = |(path, value): (&String, &HostTensor)| -> Result<(String, Buffer)> {
-            Ok((path.clone(), backend.upload(value, &Mesh::single(), &Sharding::Replicated)?))
+            Ok((path.clone(), backend.upload(value, &Mesh::single(), &Sharding::REPLICATED)?))
         };
         let weights = network.values.iter().map(upload).collect::<Result<_>>()?;
         Ok(Programs { backend, weights, compiled: Mutex::default(), staging: Mutex::default() })
@@ -205,7 +205,7 @@ impl Programs {
         fill(bytes);
         let images = HostTensor::from_bytes(key.input.clone(), Bytes::new(Staged(block.clone())))?;
         let mut inputs = compiled.weights.clone();
-        inputs.push(self.backend.upload(&images, &Mesh::single(), &Sharding::Replicated)?);
+        inputs.push(self.backend.upload(&images, &Mesh::single(), &Sharding::REPLICATED)?);
         let outputs = compiled.executable.execute(&inputs)?;
         let Some(output) = outputs.first() else { unreachable!("a prediction has one output") };
         let result = output.to_host()?;

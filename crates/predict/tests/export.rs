@@ -61,10 +61,7 @@ fn checked_in(runtime: PeerRuntime, name: &str, options: &OnnxExport, sizes: &[[
     let file = folder.path().join("model.onnx");
     network(name).to_onnx(options).unwrap_or_else(|error| panic!("{name}: {error}")).write(&file).unwrap();
     let facts = ExportedFacts::of_onnx(&file).unwrap();
-    let Some(python) = std::env::var_os("OCTANT_ORACLE_PYTHON") else {
-        println!("SKIPPED: onnxruntime runs exported models; `cargo xtask test` installs it");
-        return None;
-    };
+    let python = octant_testing::oracle::python("other runtimes running exported models")?;
     let images = images(folder.path(), sizes);
     let backend: Arc<dyn Backend> = Arc::new(CpuBackend::with_threads(1).unwrap());
     let peer = PeerChoice { runtime, python };
@@ -172,7 +169,7 @@ fn weights_that_do_not_fit_go_to_a_second_file() {
     let sizes = [&file, &beside].map(|path| std::fs::metadata(path).unwrap().len());
     assert_eq!(files.bytes, sizes[0] + sizes[1]);
     assert!(sizes[0] < whole as u64 / 2, "{sizes:?}");
-    let Some(python) = std::env::var_os("OCTANT_ORACLE_PYTHON") else { return };
+    let Some(python) = octant_testing::oracle::python("other runtimes running exported models") else { return };
     let facts = ExportedFacts::of_onnx(&file).unwrap();
     let backend: Arc<dyn Backend> = Arc::new(CpuBackend::with_threads(1).unwrap());
     let peer = PeerChoice { runtime: PeerRuntime::OnnxRuntime, python };

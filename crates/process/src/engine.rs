@@ -1,10 +1,12 @@
 //! Where operations run: the host's kernels, or a program on a device. Timed, the first run separately.
 
+mod on_device;
+
 use crate::error::{Result, refuse};
-use crate::on_device::DeviceEngine;
 use crate::operation::{Operation, Precision};
 use octant_data::AnyImage;
 use octant_runtime::Backend;
+pub use on_device::DeviceEngine;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 

@@ -45,7 +45,7 @@ fn run(inputs: &[HostTensor], program: impl Fn(&[Tensor]) -> Tensor) -> HostTens
     let output = program(&values);
     let program = Program::new("test", trace.finish(&[output]).unwrap());
     let buffers: Vec<_> =
-        inputs.iter().map(|tensor| backend.upload(tensor, &Mesh::single(), &Sharding::Replicated).unwrap()).collect();
+        inputs.iter().map(|tensor| backend.upload(tensor, &Mesh::single(), &Sharding::REPLICATED).unwrap()).collect();
     let executable = backend.compile(&program, &CompileOptions::default()).unwrap();
     executable.execute(&buffers).unwrap()[0].to_host().unwrap()
 }

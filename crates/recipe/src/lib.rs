@@ -40,7 +40,7 @@ pub use recipe::{
     AugmentOptions, Auto, BadLabels, BestMode, Cache, Cores, DataSource, DegradeOptions, GainOptions, GanOptions,
     NormKind, NormalizationMode, Per, PhaseRecipe, Recipe, ScheduleKind, ScheduleRecipe, ValidationPart,
 };
-pub use run::{fix_paths, follow_weights, mesh, plan, precision, weights};
+pub use run::{fix_paths, follow_weights, mesh, mesh_of, plan, precision, weights};
 pub use tables::{BUILT_IN, built_in, check, set, set_text, table, text};
 pub use task::{TASKS, TaskEntry, TaskOutput, best, model, smaller_is_better, task};
 pub use transform::{Transforms, image, transform};

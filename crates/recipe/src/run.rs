@@ -5,9 +5,10 @@ use crate::{Cores, Data, Recipe, Result, best, model, phases, refuse_ignored_siz
 use octant_archive::{Archive, Fit};
 use octant_data::listed;
 use octant_nn::{Adapters, Precision};
-use octant_runtime::{Backend, Mesh};
+use octant_runtime::{Axis, Backend, Mesh};
 use octant_train::options::OptionValue;
 use octant_train::run::{RunPlan, Watched};
+use octant_train::step::StepOptions;
 use octant_train::{Trainable, Values};
 use octant_zoo::identity::{Card, identify};
 use octant_zoo::{ModelEntry, Preprocessing};
@@ -19,15 +20,26 @@ pub fn precision(name: &str) -> Result<Precision> {
     Ok(OptionValue::read(&toml::Value::String(name.into()), "precision")?)
 }
 
+/// Devices that divide batches among themselves, in groups of `fsdp` that also divide the parameters.
+pub fn mesh_of(devices: usize, fsdp: usize) -> Result<Mesh> {
+    if !devices.is_multiple_of(fsdp) {
+        refuse!("`fsdp = {fsdp}` does not divide the number of devices, {devices}");
+    }
+    Ok(Mesh::along([(Axis::Data, devices / fsdp), (Axis::Fsdp, fsdp)]))
+}
+
 /// The devices that work together.
-pub fn mesh(cores: Cores, backend: &dyn Backend) -> Result<Mesh> {
+pub fn mesh(cores: Cores, fsdp: usize, backend: &dyn Backend) -> Result<Mesh> {
     let there = backend.devices().len();
     let is_here = backend.name() == "cpu";
-    let mesh = |count: usize| if is_here { Mesh::new(count) } else { Mesh::new(count).remote() };
+    let mesh = |count: usize| -> Result<Mesh> {
+        let mesh = mesh_of(count, fsdp)?;
+        Ok(if is_here { mesh } else { mesh.remote() })
+    };
     match cores {
-        Cores::All => Ok(mesh(there)),
+        Cores::All => mesh(there),
         Cores::Count(0) => refuse!("`cores` must be at least 1"),
-        Cores::Count(count) if count <= there => Ok(mesh(count)),
+        Cores::Count(count) if count <= there => mesh(count),
         Cores::Count(count) if is_here => {
             refuse!("`cores = {count}` is too many: the processor is one device that uses all its cores")
         }
@@ -44,10 +56,13 @@ pub fn plan(recipe: &Recipe, data: &Data, backend: &Arc<dyn Backend>, initial: V
     if phases.is_empty() {
         refuse!("there is nothing to do: no phase lasts an epoch; give `epochs`");
     }
+    if recipe.step.fsdp == 1 && recipe.step.fsdp_from != StepOptions::default().fsdp_from {
+        refuse!("`fsdp_from` has no effect without `fsdp`");
+    }
     let entry = octant_zoo::find(&recipe.model)?;
     Ok(RunPlan {
         backend: backend.clone(),
-        mesh: mesh(recipe.cores, &**backend)?,
+        mesh: mesh(recipe.cores, recipe.step.fsdp, &**backend)?,
         compile: Default::default(),
         record: None,
         step: recipe.step.clone(),

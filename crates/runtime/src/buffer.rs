@@ -1,4 +1,4 @@
-//! Buffers on the devices of a mesh, and shardings.
+//! Buffers on the devices of a mesh.
 
 use crate::{HostTensor, Result, Shape};
 use std::any::Any;
@@ -53,50 +53,4 @@ impl fmt::Debug for Buffer {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         write!(f, "Buffer({})", self.shape())
     }
-}
-
-/// A one-dimensional mesh of devices. One program runs on all of them (SPMD).
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Mesh {
-    devices: usize,
-    is_remote: bool,
-}
-
-impl Mesh {
-    /// A mesh of that many devices, the backend's first ones.
-    pub fn new(devices: usize) -> Mesh {
-        Mesh { devices: devices.max(1), is_remote: false }
-    }
-
-    /// The same devices with memory of their own: what they return is copied to the host, so less of it is better.
-    pub fn remote(self) -> Mesh {
-        Mesh { is_remote: true, ..self }
-    }
-
-    /// Whether the devices have memory of their own.
-    pub fn is_remote(&self) -> bool {
-        self.is_remote
-    }
-
-    /// One device.
-    pub fn single() -> Mesh {
-        Mesh::new(1)
-    }
-
-    /// How many devices there are.
-    pub fn devices(&self) -> usize {
-        self.devices
-    }
-}
-
-/// How one tensor is sharded over a mesh.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Sharding {
-    /// A full copy on every device.
-    Replicated,
-    /// Cut into equal parts along an axis, whose length the number of devices must divide.
-    Split {
-        /// The axis.
-        axis: usize,
-    },
 }

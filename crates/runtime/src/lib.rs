@@ -9,12 +9,13 @@
 
 mod buffer;
 mod error;
+mod mesh;
 mod program;
 mod timeline;
 
 pub use buffer::{Buffer, DeviceBuffer};
-pub use buffer::{Mesh, Sharding};
 pub use error::RuntimeError;
+pub use mesh::{Axis, Mesh, Sharding};
 pub use octant_graph::Graph;
 pub use octant_tensor::{DType, HostTensor, Shape};
 pub use program::{CompileOptions, Cost, Device, Executable, MemoryPlan, MemoryUse, PartTiming, Program};

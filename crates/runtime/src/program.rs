@@ -24,8 +24,8 @@ pub struct Program {
 impl Program {
     /// A program on one device that donates nothing.
     pub fn new(name: impl Into<String>, graph: Graph) -> Program {
-        let inputs = vec![Sharding::Replicated; graph.inputs().len()];
-        let outputs = vec![Sharding::Replicated; graph.outputs().len()];
+        let inputs = vec![Sharding::REPLICATED; graph.inputs().len()];
+        let outputs = vec![Sharding::REPLICATED; graph.outputs().len()];
         Program { name: name.into(), graph, donated: Vec::new(), mesh: Mesh::single(), inputs, outputs }
     }
 }

@@ -6,12 +6,12 @@
 
 DIRECTORY holds cases.json, a list of programs:
 
-    {"module": "0.mlir", "inputs": "0.in", "outputs": "0.out", "devices": 1,
-     "arguments": [{"dtype": "bf16", "dims": [2, 3], "split": null}, ...], "results": [...]}
+    {"module": "0.mlir", "inputs": "0.in", "outputs": "0.out", "mesh": [["data", 2], ["fsdp", 4]],
+     "arguments": [{"dtype": "bf16", "dims": [2, 3], "split": [["data"], []]}, ...], "results": [...]}
 
 Input files are the arguments' elements one after another, row-major, little-endian; output files are written the same way.
-"split" names the axis along which a tensor is cut over the devices. What went wrong goes to results.json: one sentence per
-program, or null.
+"split" names the axes of the mesh that split each dimension of a tensor; a mesh without axes is one device. What went wrong goes
+to results.json: one sentence per program, or null.
 """
 
 import concurrent.futures
@@ -66,34 +66,35 @@ def compile_options(devices):
     return options
 
 
-def place(array, split, devices):
-    if len(devices) == 1:
-        return jax.device_put(array, devices[0])
-    spec = PartitionSpec() if split is None else PartitionSpec(*([None] * split + ["batch"]))
-    return jax.device_put(array, NamedSharding(Mesh(np.array(devices), ("batch",)), spec))
+def sharding(split, mesh):
+    return NamedSharding(mesh, PartitionSpec(*(tuple(axes) or None for axes in split)))
 
 
-def join(parts, split):
+def join(parts, dims, split, mesh):
+    """The whole of the devices' parts; copies of one part must be equal."""
     parts = [np.asarray(part) for part in parts]
-    if split is not None and len(parts) > 1:
-        return np.concatenate(parts, axis=split)
-    for part in parts[1:]:
-        if part.tobytes() != parts[0].tobytes():
+    whole, known = np.zeros(dims, parts[0].dtype), {}
+    for device, window in sharding(split, mesh).devices_indices_map(tuple(dims)).items():
+        part = parts[list(mesh.devices.flat).index(device)]
+        if known.setdefault(str(window), part.tobytes()) != part.tobytes():
             raise ValueError("the copies of a replicated result differ")
-    return parts[0]
+        whole[window] = part
+    return whole
 
 
 def run(folder, case):
     client = backend.get_backend("cpu")
-    devices = client.local_devices()[: case["devices"]]
+    names, lengths = [name for name, _ in case["mesh"]], [length for _, length in case["mesh"]]
+    devices = client.local_devices()[: int(np.prod(lengths, dtype=np.int64))]
+    mesh = Mesh(np.array(devices).reshape(lengths), names)
     text = (folder / case["module"]).read_text()
     executable = client.compile_and_load(text, xla_client.DeviceList(tuple(devices)), compile_options(len(devices)))
     arrays = read_arguments(folder / case["inputs"], case["arguments"])
-    placed = [place(array, argument["split"], devices) for array, argument in zip(arrays, case["arguments"])]
+    placed = [jax.device_put(array, sharding(argument["split"], mesh)) for array, argument in zip(arrays, case["arguments"])]
     results = executable.execute_sharded(placed).disassemble_into_single_device_arrays()
     with open(folder / case["outputs"], "wb") as file:
         for parts, described in zip(results, case["results"], strict=True):
-            whole = join(parts, described["split"])
+            whole = join(parts, described["dims"], described["split"], mesh)
             expected = (np.dtype(DTYPES[described["dtype"]]), tuple(described["dims"]))
             if (whole.dtype, whole.shape) != expected:
                 raise ValueError(f"a result is {whole.dtype}{list(whole.shape)} instead of {described}")

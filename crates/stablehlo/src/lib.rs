@@ -62,16 +62,12 @@ pub enum LowerError {
         reason: &'static str,
     },
     /// A tensor that cannot be cut into equal parts.
-    #[error("{what} is {shape}, which cannot be split along axis {axis} over {devices} devices; pad it to a multiple")]
+    #[error("{what}: {reason}; pad it to a multiple")]
     Sharding {
         /// Which input or output.
         what: String,
-        /// Its shape.
-        shape: String,
-        /// The axis.
-        axis: usize,
-        /// How many devices there are.
-        devices: usize,
+        /// Its shape and what does not divide.
+        reason: String,
     },
     /// The program's lists do not belong to its graph.
     #[error("the program describes {given} {what} but its graph has {expected}")]

@@ -4,7 +4,7 @@ use crate::function::{Function, argument_names};
 use crate::module::{Line, Module, symbol};
 use crate::{LowerError, LoweringOptions, types};
 use octant_graph::Shape;
-use octant_runtime::{Program, Sharding};
+use octant_runtime::{Mesh, Program, Sharding};
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write;
 use std::sync::Arc;
@@ -34,7 +34,7 @@ fn check(program: &Program) -> Result<(), LowerError> {
     let (inputs, outputs) = (graph.input_shapes(), graph.output_shapes());
     for (what, shapes, shardings) in [("input", &inputs, &program.inputs), ("output", &outputs, &program.outputs)] {
         for (i, (shape, sharding)) in shapes.iter().zip(shardings).enumerate() {
-            check_sharding(|| format!("{what} {i}"), shape, sharding, program.mesh.devices())?;
+            check_sharding(|| format!("{what} {i}"), shape, sharding, &program.mesh)?;
         }
     }
     check_donation(program, &inputs, &outputs)
@@ -44,14 +44,12 @@ fn check_sharding(
     what: impl Fn() -> String,
     shape: &Shape,
     sharding: &Sharding,
-    devices: usize,
+    mesh: &Mesh,
 ) -> Result<(), LowerError> {
-    match *sharding {
-        Sharding::Split { axis } if shape.dims().get(axis).is_none_or(|length| length % devices != 0) => {
-            Err(LowerError::Sharding { what: what(), shape: shape.to_string(), axis, devices })
-        }
-        _ => Ok(()),
-    }
+    sharding
+        .shard_shape(shape, mesh)
+        .map(drop)
+        .map_err(|error| LowerError::Sharding { what: what(), reason: error.to_string() })
 }
 
 fn check_donation(program: &Program, inputs: &[Shape], outputs: &[Shape]) -> Result<(), LowerError> {
@@ -99,14 +97,15 @@ fn braces(attributes: &[Option<String>]) -> String {
     if given.is_empty() { String::new() } else { format!(" {{{}}}", types::join(given)) }
 }
 
-/// How a tensor is spread, in Shardy's words; nothing on one device.
+/// How a tensor is sharded, as Shardy's attribute; nothing on one device. Axes that the mesh does not have split nothing.
 fn sharding(program: &Program, shape: &Shape, sharding: &Sharding) -> Option<String> {
-    let along = |axis: usize| match *sharding {
-        Sharding::Split { axis: split } if split == axis => "{\"batch\"}",
-        _ => "{}",
+    let mesh = &program.mesh;
+    let along = |dimension: usize| {
+        let axes = sharding.axes(dimension).iter().filter(|&&axis| mesh.length(axis) > 1);
+        format!("{{{}}}", types::join(axes.map(|axis| format!("\"{}\"", axis.name()))))
     };
     let axes = types::list((0..shape.rank()).map(along));
-    (program.mesh.devices() > 1).then(|| format!("sdy.sharding = #sdy.sharding<@mesh, {axes}>"))
+    (mesh.devices() > 1).then(|| format!("sdy.sharding = #sdy.sharding<@mesh, {axes}>"))
 }
 
 fn print(program: &Program, functions: &[(String, Vec<Line>)], options: &LoweringOptions) -> String {
@@ -118,7 +117,8 @@ fn print(program: &Program, functions: &[(String, Vec<Line>)], options: &Lowerin
     );
     let mut put = |line: std::fmt::Arguments| text.write_fmt(line).expect("writing to a string does not fail");
     if devices > 1 {
-        put(format_args!("  sdy.mesh @mesh = <[\"batch\"={devices}]>\n"));
+        let axes = program.mesh.axes().iter().map(|(axis, length)| format!("\"{}\"={length}", axis.name()));
+        put(format_args!("  sdy.mesh @mesh = <[{}]>\n", types::join(axes)));
     }
     for (signature, lines) in functions {
         put(format_args!("  {signature} {{\n"));

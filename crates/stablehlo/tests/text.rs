@@ -4,7 +4,7 @@
 
 use octant_cuda::{GpuAttention, GpuFacts, GpuTarget};
 use octant_graph::{AttentionOptions, DType, KernelHint, Shape, Tensor, Trace};
-use octant_runtime::{Mesh, Program, Sharding};
+use octant_runtime::{Axis, Mesh, Program, Sharding};
 use octant_stablehlo::{LowerError, LoweringOptions, lower};
 use std::sync::Arc;
 
@@ -61,21 +61,18 @@ fn donation_and_sharding_are_attributes_of_main() {
     let mut program = Program::new("step", trace.finish(&outputs).unwrap());
     program.donated = vec![(0, 0)];
     program.mesh = Mesh::new(8);
-    program.inputs[1] = Sharding::Split { axis: 0 };
-    program.outputs[1] = Sharding::Split { axis: 0 };
+    program.inputs[1] = Sharding::split(0, [Axis::Data]);
+    program.outputs[1] = Sharding::split(0, [Axis::Data]);
     let text = text(&program);
     assert!(text.starts_with("module @step attributes {mhlo.num_partitions = 8 : i32, mhlo.num_replicas = 1 : i32} {"));
-    assert_eq!(lines_with(&text, "sdy.mesh"), ["  sdy.mesh @mesh = <[\"batch\"=8]>"]);
+    assert_eq!(lines_with(&text, "sdy.mesh"), ["  sdy.mesh @mesh = <[\"data\"=8]>"]);
     let main = lines_with(&text, "@main")[0];
     assert!(
         main.contains("%arg0: tensor<4xf32> {tf.aliasing_output = 0 : i32, sdy.sharding = #sdy.sharding<@mesh, [{}]>}"),
         "{main}"
     );
-    assert!(
-        main.contains("%arg1: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{\"batch\"}, {}]>}"),
-        "{main}"
-    );
-    assert!(main.contains("tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{\"batch\"}, {}]>}) {"), "{main}");
+    assert!(main.contains("%arg1: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{\"data\"}, {}]>}"), "{main}");
+    assert!(main.contains("tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{\"data\"}, {}]>}) {"), "{main}");
 }
 
 #[test]
@@ -91,11 +88,11 @@ fn impossible_promises_are_refused() {
     assert!(matches!(twice, LowerError::Donation { .. }), "{twice}");
     let uneven = program(|program| {
         program.mesh = Mesh::new(3);
-        program.inputs[0] = Sharding::Split { axis: 0 };
+        program.inputs[0] = Sharding::split(0, [Axis::Data]);
     });
     assert_eq!(
         uneven.to_string(),
-        "input 0 is f32[2,4], which cannot be split along axis 0 over 3 devices; pad it to a multiple"
+        "input 0: f32[2,4] cannot be split along axis 0 over 3 devices: they must divide its length; pad it to a multiple"
     );
     let count = program(|program| program.inputs.clear());
     assert_eq!(count.to_string(), "the program describes 0 inputs but its graph has 2");

@@ -9,7 +9,7 @@ number of the step, so only figures are stored. PyTorch runs in double precision
 
     loss CASE value…            the loss of every step
     rate CASE value…            the learning rate of every step
-    weight CASE name sum norm   every parameter after the last step
+    weight CASE name sum norm value…   every parameter after the last step, and some of its elements (see `positions`)
     single CASE value…          the loss of every step where PyTorch runs in single precision
 """
 import importlib.util, math, os, sys, warnings
@@ -33,11 +33,18 @@ def labels(step, batch, classes):
     return torch.tensor([(7 * i + 3 + step) % classes for i in range(batch)])
 
 
+def positions(count):
+    """The elements that are stored: five over the whole parameter, in PyTorch's layout."""
+    return sorted({count * k // 5 for k in range(5)})
+
+
 def report(case, losses, rates, model):
     print('loss', case, *('%.9g' % value for value in losses))
     print('rate', case, *('%.9g' % value for value in rates))
     for name, parameter in model.named_parameters():
-        print('weight', case, name, '%.9g %.9g' % (parameter.sum().item(), parameter.norm().item()))
+        values = parameter.detach().flatten()
+        elements = ['%.9g' % values[position].item() for position in positions(values.numel())]
+        print('weight', case, name, '%.9g %.9g' % (parameter.sum().item(), parameter.norm().item()), *elements)
 
 
 # ---- Every optimizer with every schedule. ----------------------------------------------------------------------------

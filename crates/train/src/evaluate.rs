@@ -51,7 +51,7 @@ impl Evaluator {
         mut batches: impl Iterator<Item = Result<Batch, DataError>>,
     ) -> Result<(Vec<Metric>, Findings, Option<Box<dyn Observer>>), TrainError> {
         let zeros = HostTensor::zeros(Shape::new(DType::F32, [self.sums]));
-        let mut sums = self.backend.upload(&zeros, &self.mesh, &Sharding::Replicated)?;
+        let mut sums = self.backend.upload(&zeros, &self.mesh, &Sharding::REPLICATED)?;
         let mut observation = Observation::of(&*self.task);
         let (mut ahead, mut in_flight) = (Ahead::default(), InFlight::default());
         let mut upload = || {
@@ -103,20 +103,20 @@ impl Predictor {
     /// What the network makes of a batch of images.
     pub fn predict(&self, images: &HostTensor) -> Result<HostTensor, TrainError> {
         let mut inputs = self.variables.clone();
-        inputs.push(self.backend.upload(images, &Mesh::single(), &Sharding::Replicated)?);
+        inputs.push(self.backend.upload(images, &Mesh::single(), &Sharding::REPLICATED)?);
         let outputs = self.program.execute(&inputs)?;
         Ok(outputs.first().expect("a prediction has one output").to_host()?)
     }
 }
 
 fn upload(backend: &dyn Backend, mesh: &Mesh, traced: &TracedStep, values: &Values) -> Result<Vec<Buffer>, TrainError> {
-    let variable = |path: &String| {
+    let variable = |(path, sharding): (&String, &Sharding)| {
         let missing = || {
             let near = nearest(path, values.keys().map(String::as_str));
             let hint = near.map_or("they belong to another model".into(), |name| format!("the nearest name is {name}"));
             TrainError::Data(format!("the weights have no {path}; {hint}"))
         };
-        Ok(backend.upload(values.get(path).ok_or_else(missing)?, mesh, &Sharding::Replicated)?)
+        Ok(backend.upload(values.get(path).ok_or_else(missing)?, mesh, sharding)?)
     };
-    traced.variables.iter().map(|spec| variable(&spec.path)).collect()
+    traced.variables.iter().map(|spec| &spec.path).zip(&traced.program.inputs).map(variable).collect()
 }

@@ -19,9 +19,8 @@ pub(crate) struct Needs {
 impl Needs {
     pub fn of(plan: &StepPlan, traced: &TracedStep) -> Needs {
         let devices = plan.mesh.devices();
-        let part = |(entry, sharding): (&StateEntry, &Sharding)| match sharding {
-            Sharding::Replicated => entry.shape.bytes() as u64,
-            Sharding::Split { .. } => (entry.shape.bytes() / devices) as u64,
+        let part = |(entry, sharding): (&StateEntry, &Sharding)| {
+            sharding.shard_shape(&entry.shape, &plan.mesh).unwrap_or_else(|_| entry.shape.clone()).bytes() as u64
         };
         let state = traced.entries.iter().zip(&traced.program.inputs).map(part).sum();
         let StepOptions { batch_size, precision, recompute, .. } = plan.step;

@@ -129,7 +129,7 @@ impl Session {
         let (task, mesh) = (plan.task.clone(), plan.mesh.clone());
         let norms = plan.phase.norms(&programs.traced.variables, &task.head_paths());
         let tracks = norms.iter().any(|(_, keeps)| !keeps);
-        let counts = backend.upload(&zeros(programs.counted), &mesh, &Sharding::Replicated)?;
+        let counts = backend.upload(&zeros(programs.counted), &mesh, &Sharding::REPLICATED)?;
         Ok(Session {
             backend: backend.clone(),
             task,
@@ -214,7 +214,7 @@ impl Session {
             HostTensor::scalar(applies as u8 as f32),
             HostTensor::new([2], &key).expect("two words"),
         ];
-        let upload = |scalar| self.backend.upload(scalar, &self.mesh, &Sharding::Replicated);
+        let upload = |scalar| self.backend.upload(scalar, &self.mesh, &Sharding::REPLICATED);
         let scalars = scalars.iter().map(upload).collect::<Result<Vec<Buffer>, _>>()?;
         let form = &mut self.programs.forms[form];
         let entries = self.state.buffers.len();
@@ -252,7 +252,7 @@ impl Session {
         let mut inputs = self.variable_buffers();
         inputs.extend(self.upload_batch(batch)?);
         let key = HostTensor::new([2], &[self.seed as u32, self.steps as u32]).expect("two words");
-        inputs.push(self.backend.upload(&key, &self.mesh, &Sharding::Replicated)?);
+        inputs.push(self.backend.upload(&key, &self.mesh, &Sharding::REPLICATED)?);
         let Some((program, learned)) = &mut self.gradients else { return Ok(Vec::new()) };
         let outputs = program.execute(&*self.backend, &inputs).map_err(changed_shape)?;
         let path = |&index: &usize| self.programs.traced.variables[index].path.clone();
@@ -370,7 +370,7 @@ impl Session {
         let sums = self.backend.upload(
             &zeros(self.programs.traced.sums + BAD_STEP_SUMS),
             &self.mesh,
-            &Sharding::Replicated,
+            &Sharding::REPLICATED,
         )?;
         *self.state.buffers.last_mut().expect("the state ends with the sums") = sums;
         Ok(())
@@ -378,7 +378,7 @@ impl Session {
 
     /// Begins the sums of evaluation anew.
     pub fn reset_counts(&mut self) -> Result<(), TrainError> {
-        self.counts = self.backend.upload(&zeros(self.programs.counted), &self.mesh, &Sharding::Replicated)?;
+        self.counts = self.backend.upload(&zeros(self.programs.counted), &self.mesh, &Sharding::REPLICATED)?;
         Ok(())
     }
 

@@ -4,29 +4,39 @@
 //! the program does is to cut them off again. What follows knows only the real rows, so losses, gradients and the
 //! statistics of norms are those of one device; spreading the rows that are left is the compiler's business.
 
+use crate::step::StepPlan;
 use crate::{Task, TrainError};
 use octant_data::Batch;
 use octant_graph::{HostTensor, Shape};
-use octant_runtime::{Backend, Buffer, Mesh, Sharding};
+use octant_runtime::{Axis, Backend, Buffer, Mesh, Sharding};
 use octant_tensor::{AlignedBytes, Bytes};
 
 /// The rows of a batch with those that make it divide over the devices.
 pub(crate) fn rows(batch_size: usize, mesh: &Mesh) -> usize {
-    batch_size.next_multiple_of(mesh.devices())
+    batch_size.next_multiple_of(mesh.batch_parts())
 }
 
 /// How the tensors of a batch lie.
 pub(crate) fn of_batch(mesh: &Mesh) -> Sharding {
-    if mesh.devices() > 1 { Sharding::Split { axis: 0 } } else { Sharding::Replicated }
+    Sharding::split(0, mesh.batch_axes())
 }
 
-/// How a tensor lies of which no device needs more than its part: cut along its longest axis that divides, if one does.
-pub(crate) fn in_parts(shape: &Shape, mesh: &Mesh) -> Sharding {
-    let devices = mesh.devices();
-    let axes = shape.dims().iter().enumerate().filter(|(_, length)| devices > 1 && length.is_multiple_of(devices));
+/// How a tensor lies of which no device needs more than its part: cut along its longest dimension that these axes divide, if
+/// one does.
+pub(crate) fn in_parts(shape: &Shape, mesh: &Mesh, axes: &[Axis]) -> Sharding {
+    let parts: usize = axes.iter().map(|&axis| mesh.length(axis)).product();
+    let dimensions = shape.dims().iter().enumerate().filter(|(_, length)| parts > 1 && length.is_multiple_of(parts));
     // The first of several equal ones.
-    let longest = axes.rev().max_by_key(|(_, length)| **length);
-    longest.map_or(Sharding::Replicated, |(axis, _)| Sharding::Split { axis })
+    let longest = dimensions.rev().max_by_key(|(_, length)| **length);
+    longest.map_or(Sharding::REPLICATED, |(dimension, _)| Sharding::split(dimension, axes))
+}
+
+/// How a parameter lies: in parts over the axis of that purpose, unless it is too small to be worth the communication.
+pub(crate) fn of_variable(shape: &Shape, plan: &StepPlan) -> Sharding {
+    match shape.bytes() >= plan.step.fsdp_from << 10 {
+        true => in_parts(shape, &plan.mesh, &[Axis::Fsdp]),
+        false => Sharding::REPLICATED,
+    }
 }
 
 /// Starts to copy a batch to the devices.
@@ -75,11 +85,11 @@ mod tests {
 
     #[test]
     fn parts_are_cut_along_the_longest_axis_that_divides() {
-        let along = |dims: &[usize]| in_parts(&Shape::new(DType::F32, dims), &Mesh::new(8));
-        assert_eq!(along(&[3, 3, 64, 128]), Sharding::Split { axis: 3 });
-        assert_eq!(along(&[64, 10]), Sharding::Split { axis: 0 });
-        assert_eq!(along(&[64, 64]), Sharding::Split { axis: 0 });
-        assert_eq!(along(&[10]), Sharding::Replicated);
-        assert_eq!(in_parts(&Shape::new(DType::F32, [64]), &Mesh::single()), Sharding::Replicated);
+        let along = |dims: &[usize]| in_parts(&Shape::new(DType::F32, dims), &Mesh::new(8), &[Axis::Data]);
+        assert_eq!(along(&[3, 3, 64, 128]), Sharding::split(3, [Axis::Data]));
+        assert_eq!(along(&[64, 10]), Sharding::split(0, [Axis::Data]));
+        assert_eq!(along(&[64, 64]), Sharding::split(0, [Axis::Data]));
+        assert_eq!(along(&[10]), Sharding::REPLICATED);
+        assert_eq!(in_parts(&Shape::new(DType::F32, [64]), &Mesh::single(), &[Axis::Data]), Sharding::REPLICATED);
     }
 }

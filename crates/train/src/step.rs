@@ -192,11 +192,12 @@ pub fn training(plan: &StepPlan) -> Result<TracedStep, TrainError> {
     let state = inputs.len();
     let inputs: Vec<Tensor> = inputs.into_iter().chain(batch_inputs).chain(scalars.in_order()).collect();
     let mut program = program("training step", trace, &inputs, &outputs, 0..state, plan)?;
-    if plan.step.shard_optimizer {
-        for (index, entry) in entries.iter().enumerate().filter(|(_, entry)| entry.role.is_of_optimizer()) {
-            let sharding = spread::in_parts(&entry.shape, &plan.mesh);
-            (program.inputs[index], program.outputs[index]) = (sharding, sharding);
-        }
+    for (index, entry) in entries.iter().enumerate() {
+        let sharding = match entry.role.is_of_optimizer() && plan.step.shard_optimizer {
+            true => spread::in_parts(&entry.shape, &plan.mesh, &plan.mesh.batch_axes()),
+            false => spread::of_variable(&entry.shape, plan),
+        };
+        (program.inputs[index], program.outputs[index]) = (sharding.clone(), sharding);
     }
     Ok(TracedStep { program, variables: specs, entries, sums })
 }
@@ -220,8 +221,8 @@ fn order(trace: &Trace, inputs: &[Tensor]) -> Vec<usize> {
     inputs.iter().filter_map(index).collect()
 }
 
-/// Puts the inputs into the order given. Those in `donated` are donated to the first outputs, in order; the batch
-/// follows them and is split over the devices.
+/// Puts the inputs into the order given. Those before `donated` are variables, those in it are donated to the first outputs, in
+/// order; the batch follows them and is split over the devices.
 fn program(
     name: &str,
     trace: Trace,
@@ -233,9 +234,13 @@ fn program(
     let order = order(&trace, inputs);
     let graph = trace.finish(outputs)?.with_inputs_ordered(&order);
     let mut program = Program::new(name, graph);
-    let first_batch = donated.end;
+    let (variables, first_batch) = (donated.start, donated.end);
     program.donated = donated.enumerate().map(|(output, input)| (input, output)).collect();
     program.mesh = plan.mesh.clone();
+    let shapes = program.graph.input_shapes();
+    for (sharding, shape) in program.inputs.iter_mut().zip(&shapes).take(variables) {
+        *sharding = spread::of_variable(shape, plan);
+    }
     program.inputs[first_batch..][..plan.task.inputs(1).count()].fill(spread::of_batch(&plan.mesh));
     Ok(program)
 }

@@ -3,12 +3,6 @@
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
-#[path = "../../zoo/tests/golden/deterministic.rs"]
-#[allow(dead_code, reason = "the zoo's tests need the rest of it")]
-mod deterministic;
-#[path = "../../zoo/tests/golden/wide.rs"]
-mod wide;
-
 use octant_cpu::CpuBackend;
 use octant_graph::evaluate::evaluate;
 use octant_graph::{Graph, HostTensor};
@@ -16,6 +10,7 @@ use octant_nn::Optimizer;
 use octant_nn::optimizer::Adam;
 use octant_nn::random::path_hash;
 use octant_runtime::{Backend, CompileOptions, Executable, Mesh, Sharding};
+use octant_testing::{deterministic, wide};
 use octant_train::step::{self, StepPlan, TracedStep};
 use octant_train::{Adversary, CycleGan, ImageFormat, ImageLoss, ImagePool, Pix2Pix, Restore, Role, Task};
 use octant_zoo::families::gan::Discriminator;
@@ -41,7 +36,7 @@ impl Engine<'_> {
         match self {
             Engine::Wide(graph) => evaluate(graph, &inputs.iter().map(wide::wide_tensor).collect::<Vec<_>>()).unwrap(),
             Engine::Cpu(backend, program) => {
-                let upload = |tensor| backend.upload(tensor, &Mesh::single(), &Sharding::Replicated).unwrap();
+                let upload = |tensor| backend.upload(tensor, &Mesh::single(), &Sharding::REPLICATED).unwrap();
                 let outputs = program.execute(&inputs.iter().map(upload).collect::<Vec<_>>()).unwrap();
                 outputs.iter().map(|buffer| buffer.to_host().unwrap()).collect()
             }

@@ -3,10 +3,6 @@
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
-#[path = "../../zoo/tests/golden/deterministic.rs"]
-#[allow(dead_code, reason = "the zoo's tests need the rest of it")]
-mod deterministic;
-
 use octant_cpu::CpuBackend;
 use octant_data::{Batch, Position, Targets};
 use octant_nn::Optimizer;
@@ -15,6 +11,7 @@ use octant_nn::random::path_hash;
 use octant_nn::schedule::{Plateau, Schedule};
 use octant_runtime::{Backend, CompileOptions};
 use octant_tensor::HostTensor;
+use octant_testing::deterministic;
 use octant_train::step::StepPlan;
 use octant_train::{Classify, MaskLoss, PhaseOptions, Segment, Session, Trainable, Values};
 use std::collections::HashMap;
@@ -97,6 +94,13 @@ fn close(case: &str, what: &str, found: f64, expected: f64, scale: f64) {
     assert!((found - expected).abs() <= allowed, "{case}: {what} is {found}, PyTorch has {expected}");
 }
 
+/// The elements of a parameter that `golden/make.py` stores.
+fn positions(count: usize) -> Vec<usize> {
+    let mut positions: Vec<usize> = (0..5).map(|k| count * k / 5).collect();
+    positions.dedup();
+    positions
+}
+
 fn compare(case: &str, losses: &[f64], rates: &[f64], session: &Session, slack: f64, is_noise: fn(&str) -> bool) {
     for (number, (found, expected)) in losses.iter().zip(figures(&format!("loss {case}"))).enumerate() {
         close(case, &format!("the loss of step {number}"), *found, expected, 0.0);
@@ -118,6 +122,11 @@ fn compare(case: &str, losses: &[f64], rates: &[f64], session: &Session, slack: 
         // A sum may cancel to nothing; the norm says how large its terms are.
         close(case, words[0], values.iter().sum(), sum, (norm + slack * 1e4) * (values.len() as f64).sqrt());
         close(case, words[0], found_norm, norm, slack * 1e4);
+        let typical = norm / (values.len() as f64).sqrt();
+        for (position, expected) in positions(values.len()).into_iter().zip(&words[3..]) {
+            let what = format!("{} at {position}", words[0]);
+            close(case, &what, values[position], expected.parse().unwrap(), typical);
+        }
         compared += 1;
     }
     assert!(compared > 0 && losses.len() == STEPS);
@@ -258,23 +267,22 @@ fn the_loop_of_mshnet() {
     compare("mshnet", &losses, &[RATE; STEPS], &session, 4.0 * RATE, is_noise);
 }
 
-/// At the recipe's own rate, rounding grows by a factor of ten per step or two, in PyTorch too. What can be asked for is
-/// that single precision here strays from PyTorch in double no further than PyTorch in single precision does.
+/// At the recipe's own rate, rounding grows by a factor of ten per step or two, in PyTorch too: its losses in single and in
+/// double precision are compared as long as they are within 1 % of each other, and ours must be as near within a factor of two.
 #[test]
-fn at_the_rate_of_the_recipe_mshnet_strays_no_further_than_pytorch_itself() {
+fn at_the_rate_of_the_recipe_mshnet_follows_pytorch_as_long_as_pytorch_follows_itself() {
     let backend = CpuBackend::with_threads(2).unwrap().shared();
     let tasks = [true, false].map(|warm_up| Arc::new(infrared(warm_up)));
     let (losses, _) = mshnet(&backend, tasks, 0.05);
     let (double, single) = (figures("loss mshnet-recipe"), figures("single mshnet-recipe"));
-    let mut strayed: f64 = 0.0;
-    for (number, found) in losses.iter().enumerate() {
-        let away = |value: f64| (value / double[number] - 1.0).abs();
-        strayed = strayed.max(away(single[number]));
-        println!(
-            "step {number}: {:.1e} away from double, PyTorch in single {:.1e}",
-            away(*found),
-            away(single[number])
-        );
-        assert!(away(*found) <= 1e-4 + 10.0 * strayed, "step {number}: {found} instead of {}", double[number]);
+    let away = |value: f64, number: usize| (value / double[number] - 1.0).abs();
+    let comparable = (0..STEPS).take_while(|&number| away(single[number], number) < 1e-2);
+    let mut compared = 0;
+    for number in comparable {
+        let (ours, theirs) = (away(losses[number], number), away(single[number], number));
+        println!("step {number}: {ours:.1e} away from double, PyTorch in single {theirs:.1e}");
+        assert!(ours <= 2e-2, "step {number}: {} instead of {}", losses[number], double[number]);
+        compared += 1;
     }
+    assert!(compared >= 7, "only {compared} steps could be compared");
 }

@@ -84,6 +84,9 @@ fn target_folder() -> PathBuf {
     std::path::absolute(&folder).unwrap_or(folder)
 }
 
+/// The variable that names the browser.
+pub const BROWSER: &str = "OCTANT_TEST_CHROMIUM";
+
 const BROWSERS: [&str; 4] = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"];
 
 /// A browser on this machine, which the tests of the board drive; on Debian it is installed where permissions allow. `None`
@@ -96,7 +99,7 @@ pub fn find_browser() -> Option<(&'static str, PathBuf)> {
     if found.is_none() {
         println!("SKIPPED: the board in a browser; install chromium (on Debian: apt-get install chromium as root)");
     }
-    Some(("OCTANT_TEST_CHROMIUM", found?))
+    Some((BROWSER, found?))
 }
 
 fn installed_browser() -> Option<PathBuf> {

@@ -1,7 +1,7 @@
 //! The list of models: names, aliases, preprocessing, and how to build each.
 
 use crate::{Model, ModelTask, describe};
-use octant_graph::{DType, GraphError, HostTensor, Shape, Tensor};
+use octant_graph::GraphError;
 use octant_nn::VariableKind;
 
 mod entries;
@@ -79,27 +79,6 @@ pub struct Preprocessing {
     pub interpolation: Interpolation,
     /// In evaluation, the part of the resized image's side that is kept, around the center.
     pub crop: f64,
-}
-
-impl Preprocessing {
-    /// The graph's part of the preprocessing: images with values from 0 to 255, of any element type, become what the
-    /// network expects, in f32.
-    pub fn normalize(&self, images: &Tensor) -> Tensor {
-        let channels = self.input[2];
-        let constant = |values: [f64; 3]| {
-            let shape = Shape::new(DType::F32, [channels]);
-            let values = HostTensor::from_f64s(shape, &values[..channels.min(3)]).expect("one value per channel");
-            images.trace().constant(values)
-        };
-        // (value · range / 255 - mean) / deviation, as one multiplication and one addition.
-        let factor: [f64; 3] = self.deviation.map(|deviation| self.range / 255.0 / deviation);
-        let offset = [0, 1, 2].map(|channel| -self.mean[channel] / self.deviation[channel]);
-        let images = images.convert(DType::F32);
-        if factor == [1.0; 3] && offset.iter().all(|&offset| offset == 0.0) {
-            return images;
-        }
-        images * constant(factor) + constant(offset)
-    }
 }
 
 /// One model of the zoo.

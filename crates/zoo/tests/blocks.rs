@@ -2,15 +2,10 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
-#[path = "golden/engine.rs"]
-mod engine;
-#[path = "golden/wide.rs"]
-mod wide;
-
-use engine::Engine;
 use octant_graph::{DType, HostTensor, Shape, Tensor, Trace};
 use octant_nn::layers::BatchNorm;
 use octant_nn::{Context, Mode, Precision, Scope, Training, VariableKind};
+use octant_testing::engine::Engine;
 
 /// A shortcut with its own norm beside a branch weighted per channel by what the whole image shows.
 fn channel_attention(cx: &Scope, x: &Tensor) -> Tensor {

@@ -4,11 +4,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
-#[path = "golden/deterministic.rs"]
-#[allow(dead_code, reason = "the golden tests need the rest of it")]
-mod deterministic;
-
 use octant_archive::save_torch;
+use octant_testing::{deterministic, oracle};
 use std::ffi::OsString;
 use std::path::Path;
 use std::process::Command;
@@ -68,9 +65,7 @@ fn load_strictly(python: OsString, script: &str, files: &[(&str, &str)]) {
 
 #[test]
 fn saved_files_load_strictly() {
-    let Some(python) = std::env::var_os("OCTANT_ORACLE_TORCH") else {
-        return println!("SKIPPED: OCTANT_ORACLE_TORCH is not set; `cargo xtask test` sets it");
-    };
+    let Some(python) = oracle::torch("the reference models loading saved files") else { return };
     let files = MODELS.iter().map(|name| (*name, "safetensors")).chain([("resnet50", "pth"), ("mshnet", "pth")]);
     load_strictly(python, "load_saved.py", &files.collect::<Vec<_>>());
 }

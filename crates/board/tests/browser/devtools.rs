@@ -1,6 +1,7 @@
 //! A browser driven over its DevTools protocol: one page, its errors, its requests.
 
 use serde_json::{Value, json};
+use std::ffi::OsStr;
 use std::io::{BufRead, BufReader};
 use std::net::TcpStream;
 use std::path::Path;
@@ -23,7 +24,7 @@ pub struct Browser {
 const PATIENCE: Duration = Duration::from_secs(60);
 
 impl Browser {
-    pub fn start(program: &str) -> Browser {
+    pub fn start(program: &OsStr) -> Browser {
         let profile = tempfile::tempdir().unwrap();
         let mut child = Command::new(program)
             .args([
@@ -44,7 +45,7 @@ impl Browser {
             .stdout(Stdio::null())
             .stderr(Stdio::piped())
             .spawn()
-            .unwrap_or_else(|error| panic!("{program}: {error}"));
+            .unwrap_or_else(|error| panic!("{}: {error}", program.display()));
         let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
         let address = loop {
             let line = lines.next().expect("the browser says where it listens").unwrap();

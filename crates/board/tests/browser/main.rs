@@ -38,13 +38,8 @@ const PAGES: [(&str, &str); 8] = [
 ];
 
 fn browser() -> Option<Browser> {
-    match std::env::var("OCTANT_TEST_CHROMIUM") {
-        Ok(program) => Some(Browser::start(&program)),
-        Err(_) => {
-            println!("SKIPPED: OCTANT_TEST_CHROMIUM names no browser");
-            None
-        }
-    }
+    let program = octant_testing::oracle::find("OCTANT_TEST_CHROMIUM", "the board in a browser")?;
+    Some(Browser::start(&program))
 }
 
 fn folder_of_runs() -> tempfile::TempDir {

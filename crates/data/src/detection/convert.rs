@@ -2,7 +2,7 @@
 
 use super::{DetectionSet, LabeledImage, RelativeBox, open};
 use crate::decode::{DecodeOptions, read_image};
-use crate::readers::Split;
+use crate::listing::Split;
 use crate::{DataError, Dataset};
 use serde_json::{Value, json};
 use std::collections::HashSet;

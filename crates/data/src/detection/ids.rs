@@ -63,7 +63,7 @@ impl CocoIds {
         let folder = std::path::absolute(images.first()?.parent()?).ok()?;
         let part = folder.file_name()?.to_string_lossy().into_owned();
         let above = folder.ancestors().skip(1).take(2).map(|folder| folder.join("annotations"));
-        let files = above.flat_map(|folder| crate::readers::entries(&folder).unwrap_or_default());
+        let files = above.flat_map(|folder| crate::listing::entries(&folder).unwrap_or_default());
         let is_of_part = |path: &PathBuf| {
             let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
             let is_json = path.extension().is_some_and(|ending| ending == "json");

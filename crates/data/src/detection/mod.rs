@@ -28,7 +28,7 @@ pub use survey::{BoxSurvey, survey};
 pub use yaml::yaml_settings;
 
 use crate::decode::{DecodeOptions, announced_size, read_image};
-use crate::readers::Split;
+use crate::listing::Split;
 use crate::{DataError, Dataset, JudgedBox, JudgedImage, LabeledBox, Sample, Target};
 use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -288,7 +288,7 @@ pub fn holds_boxes(path: &Path) -> bool {
 
 /// The annotation file of a part in COCO's folder.
 fn coco_in(folder: &Path, part: Split) -> Option<PathBuf> {
-    let files = crate::readers::entries(&folder.join("annotations")).ok()?;
+    let files = crate::listing::entries(&folder.join("annotations")).ok()?;
     let is_wanted = |path: &&PathBuf, part_name: &str| {
         let name = path.file_name().unwrap_or_default().to_string_lossy().to_lowercase();
         name.ends_with(".json") && name.contains(part_name) && !name.contains("caption") && !name.contains("keypoint")
@@ -299,7 +299,7 @@ fn coco_in(folder: &Path, part: Split) -> Option<PathBuf> {
 /// The only yaml file of a folder.
 fn yaml_in(folder: &Path) -> Option<PathBuf> {
     let is_yaml = |path: &PathBuf| path.extension().is_some_and(|ending| ending == "yaml" || ending == "yml");
-    let mut found = crate::readers::entries(folder).ok()?.into_iter().filter(is_yaml);
+    let mut found = crate::listing::entries(folder).ok()?.into_iter().filter(is_yaml);
     found.next().filter(|_| found.next().is_none())
 }
 

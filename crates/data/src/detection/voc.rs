@@ -3,7 +3,7 @@
 
 use super::{DetectionSet, Dropped, LabeledImage, RelativeBox, checked, image_ids, within_image};
 use crate::DataError;
-use crate::readers::{Split, entries};
+use crate::listing::{Split, entries};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 

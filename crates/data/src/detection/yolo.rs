@@ -5,7 +5,7 @@ use super::yaml::{self, Yaml};
 use super::{DetectionSet, Dropped, LabeledImage, RelativeBox, checked, image_ids, within_image};
 use crate::DataError;
 use crate::decode::ImageFileFormat;
-use crate::readers::{Split, images_below};
+use crate::listing::{Split, images_below};
 use std::path::{Path, PathBuf};
 
 pub(super) fn open(file: &Path, part: Split) -> Result<DetectionSet, DataError> {

@@ -4,7 +4,6 @@ mod cifar;
 mod folder;
 mod idx;
 mod irstd;
-mod listing;
 mod mask_values;
 mod masked;
 mod open;
@@ -15,12 +14,12 @@ mod tar;
 pub mod tfrecord;
 mod webdataset;
 
+use crate::listing;
+pub use crate::listing::{Split, files_below, folders_beside_train, images_below};
 pub use cifar::Cifar;
 pub use folder::FolderDataset;
 pub use idx::{IdxArray, IdxDataset, read_idx};
 pub use irstd::open_irstd;
-pub(crate) use listing::entries;
-pub use listing::{files_below, folders_beside_train, images_below};
 pub use masked::{MaskedDataset, open_frames};
 pub use open::{holds_shards, open, open_with};
 pub use pairs::{ImagePairs, Unpaired};
@@ -30,26 +29,3 @@ pub use tar::{Member, member_bytes, visit_members};
 pub use tfrecord::{RecordTarget, TfRecordDataset, TfRecordKeys, write_tfrecord};
 pub(crate) use webdataset::write_names;
 pub use webdataset::{WebDataset, write_webdataset};
-
-/// Which part of a data set.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Split {
-    /// To learn from.
-    Train,
-    /// To validate on; the test part where there is no other.
-    Val,
-    /// To test on; the validation part where there is no other.
-    Test,
-}
-
-impl Split {
-    /// The names of its folders and files, the usual ones first. Case does not matter.
-    pub fn names(self) -> &'static [&'static str] {
-        match self {
-            Split::Train => &["train", "training"],
-            Split::Val => &["val", "valid", "validation", "dev", "test", "testing"],
-            Split::Test => &["test", "testing", "val", "valid", "validation", "dev"],
-        }
-    }
-}

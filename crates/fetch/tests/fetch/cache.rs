@@ -1,7 +1,7 @@
 //! Failing downloads: cut connections, wrong content, refused requests.
 
-use crate::server::{Answer, Server};
 use octant_fetch::{Checksum, DownloadCache, FetchError, Item};
+use octant_testing::http::{Answer, Server};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tempfile::TempDir;

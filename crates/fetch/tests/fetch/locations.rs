@@ -1,7 +1,7 @@
 //! Locations in object stores and on the web, against a local server.
 
-use crate::server::{Answer, Request, Server};
 use octant_fetch::{DownloadCache, FetchError, FetchLocation};
+use octant_testing::http::{Answer, Request, Server};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

@@ -3,4 +3,3 @@
 
 mod cache;
 mod locations;
-mod server;

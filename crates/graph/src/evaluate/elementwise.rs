@@ -28,21 +28,6 @@ pub fn unary(unary: Unary, operand: &HostTensor) -> HostTensor {
     }
 }
 
-/// The error function by its series `2/√π · exp(-x²) · Σ 2ⁿ x²ⁿ⁺¹ / (1·3·5⋯(2n+1))`, whose terms all have one sign, so
-/// nothing cancels.
-pub fn erf(x: f64) -> f64 {
-    if x.is_nan() || x.abs() > 6.0 {
-        return if x.is_nan() { x } else { x.signum() };
-    }
-    let (mut term, mut sum, mut odd) = (x, x, 1.0);
-    while term.abs() > f64::EPSILON * 1e-3 * sum.abs() {
-        odd += 2.0;
-        term *= 2.0 * x * x / odd;
-        sum += term;
-    }
-    std::f64::consts::FRAC_2_SQRT_PI * (-x * x).exp() * sum
-}
-
 pub fn binary(binary: Binary, left: &HostTensor, right: &HostTensor) -> HostTensor {
     let shape = left.shape();
     match (numbers(left), numbers(right)) {

@@ -19,8 +19,6 @@ mod window;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use elementwise::erf;
-
 use crate::{Graph, HostTensor, Node, Op, Shape, ValueId};
 
 /// A graph could not be evaluated on what was given.

@@ -3,7 +3,7 @@
 use super::buffer::ShardedBuffer;
 use super::{failed, whole_cost};
 use crate::loaded::LoadedExecutable;
-use octant_runtime::{Buffer, Cost, Executable, MemoryPlan, Program, Result, RuntimeError, Shape, Sharding};
+use octant_runtime::{Buffer, Cost, Executable, MemoryPlan, Mesh, Program, Result, RuntimeError, Shape, Sharding};
 use std::sync::OnceLock;
 use std::time::Duration;
 
@@ -11,6 +11,7 @@ pub(super) struct PjrtExecutable {
     loaded: LoadedExecutable,
     inputs: Vec<Parameter>,
     outputs: Vec<(Shape, Sharding)>,
+    mesh: Mesh,
     memory: MemoryPlan,
     flops: f64,
     compile_time: Duration,
@@ -34,17 +35,18 @@ impl PjrtExecutable {
         from_cache: bool,
     ) -> Result<PjrtExecutable> {
         let shapes = program.graph.input_shapes().into_iter().zip(program.graph.input_names());
-        let inputs = shapes.zip(&program.inputs).enumerate().map(|(index, ((shape, name), &sharding))| Parameter {
+        let inputs = shapes.zip(&program.inputs).enumerate().map(|(index, ((shape, name), sharding))| Parameter {
             name: name.to_string(),
             shape,
-            sharding,
+            sharding: sharding.clone(),
             donated: program.donated.iter().any(|(input, _)| *input == index),
         });
-        let outputs = program.graph.output_shapes().into_iter().zip(program.outputs.iter().copied()).collect();
+        let outputs = program.graph.output_shapes().into_iter().zip(program.outputs.iter().cloned()).collect();
         // A plugin that keeps these figures to itself can still run programs.
         let memory = loaded.executable().memory().map(MemoryPlan::from).unwrap_or_default();
         let (inputs, flops, cost) = (inputs.collect(), program.graph.flops(), OnceLock::new());
-        Ok(PjrtExecutable { loaded, inputs, outputs, memory, flops, compile_time, from_cache, cost })
+        let mesh = program.mesh.clone();
+        Ok(PjrtExecutable { loaded, inputs, outputs, mesh, memory, flops, compile_time, from_cache, cost })
     }
 
     /// The backend's own buffers behind `inputs`, each as the program expects it.
@@ -74,8 +76,8 @@ impl Parameter {
                 self.name
             ))
         })?;
-        if buffer.sharding() != self.sharding {
-            let (name, expected, given) = (&self.name, self.sharding, buffer.sharding());
+        if *buffer.sharding() != self.sharding {
+            let (name, expected, given) = (&self.name, &self.sharding, buffer.sharding());
             let text =
                 format!("input {index} ({name}) should be spread as {expected:?} over the devices, it is {given:?}");
             return Err(RuntimeError::Device(text));
@@ -105,7 +107,7 @@ impl Executable for PjrtExecutable {
         let mut lists: Vec<_> = execution.outputs.into_iter().map(Vec::into_iter).collect();
         let collect = |(shape, sharding): &(Shape, Sharding)| {
             let parts = lists.iter_mut().filter_map(|list| list.next()).collect();
-            Buffer::new(ShardedBuffer::new(shape.clone(), *sharding, parts))
+            Buffer::new(ShardedBuffer::new(shape.clone(), self.mesh.clone(), sharding.clone(), parts))
         };
         Ok(self.outputs.iter().map(collect).collect())
     }

@@ -180,7 +180,7 @@ impl runtime::Backend for PjrtBackend {
 
     fn upload(&self, tensor: &HostTensor, mesh: &Mesh, sharding: &Sharding) -> runtime::Result<runtime::Buffer> {
         let devices = self.devices_of(mesh)?;
-        Ok(runtime::Buffer::new(ShardedBuffer::upload(tensor, devices, *sharding)?))
+        Ok(runtime::Buffer::new(ShardedBuffer::upload(tensor, devices, mesh, sharding)?))
     }
 
     fn memory(&self) -> runtime::Result<Vec<runtime::MemoryUse>> {

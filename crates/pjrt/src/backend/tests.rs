@@ -7,7 +7,7 @@ use crate::compile_options::{CompilerFlag, XlaCompileOptions};
 use crate::fake::{ONE_AT_A_TIME, alive, plugin};
 use crate::topology::Topology;
 use octant_graph::{Shape, Trace};
-use octant_runtime::{Backend, DType};
+use octant_runtime::{Axis, Backend, DType};
 use std::fs;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -17,7 +17,7 @@ fn program() -> Program {
     let state = trace.input("state", Shape::new(DType::F32, [1]));
     let batch = trace.input("batch", Shape::new(DType::F32, [4, 2]));
     let graph = trace.finish(&[state, batch]).unwrap();
-    let spread = vec![Sharding::Replicated, Sharding::Split { axis: 0 }];
+    let spread = vec![Sharding::REPLICATED, Sharding::split(0, [Axis::Data])];
     Program {
         donated: vec![(0, 0)],
         mesh: Mesh::new(2),
@@ -49,8 +49,8 @@ fn a_step_runs_on_all_devices_and_its_state_is_donated() {
     let state = HostTensor::new([1], &[7f32]).unwrap();
     let numbers: Vec<f32> = (0..8).map(|number| number as f32).collect();
     let batch = HostTensor::new([4, 2], &numbers).unwrap();
-    let mut state = backend.upload(&state, &program.mesh, &Sharding::Replicated).unwrap();
-    let batch = backend.upload(&batch, &program.mesh, &Sharding::Split { axis: 0 }).unwrap();
+    let mut state = backend.upload(&state, &program.mesh, &Sharding::REPLICATED).unwrap();
+    let batch = backend.upload(&batch, &program.mesh, &Sharding::split(0, [Axis::Data])).unwrap();
     assert_eq!(batch.to_host().unwrap().elements::<f32>().unwrap(), numbers);
 
     for step in 1..=3 {
@@ -160,13 +160,13 @@ fn inputs_that_do_not_fit_are_named() {
     let backend = backend();
     let program = program();
     let executable = backend.compile(&program, &runtime::CompileOptions::default()).unwrap();
-    let scalar = backend.upload(&HostTensor::new([1], &[0f32]).unwrap(), &program.mesh, &Sharding::Replicated).unwrap();
+    let scalar = backend.upload(&HostTensor::new([1], &[0f32]).unwrap(), &program.mesh, &Sharding::REPLICATED).unwrap();
     let error = executable.execute(std::slice::from_ref(&scalar)).unwrap_err();
     assert_eq!(error.to_string(), "the program takes 2 inputs, it was given 1");
     let error = executable.execute(&[scalar.clone(), scalar.clone()]).unwrap_err();
     assert_eq!(error.to_string(), "input 1 (batch) should be f32[4,2], it is f32[1]");
     let batch = HostTensor::new([4, 2], &[0f32; 8]).unwrap();
-    let replicated = backend.upload(&batch, &program.mesh, &Sharding::Replicated).unwrap();
+    let replicated = backend.upload(&batch, &program.mesh, &Sharding::REPLICATED).unwrap();
     let error = executable.execute(&[scalar, replicated]).unwrap_err();
     assert!(error.to_string().contains("should be spread as Split { axis: 0 }"), "{error}");
 }

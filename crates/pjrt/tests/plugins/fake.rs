@@ -1,4 +1,4 @@
-//! The fake of the unit tests as a shared library that the binary can load; `tests/support/fake_plugin.rs` builds it.
+//! The fake of the unit tests as a shared library that the binary can load; `octant_testing::fake_plugin` builds it.
 
 #![allow(unsafe_op_in_unsafe_fn, dead_code)]
 

@@ -8,14 +8,9 @@ use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The Python that has jaxlib, or a sentence that says why the test is skipped.
-pub fn python() -> Result<PathBuf, String> {
-    match std::env::var_os("OCTANT_ORACLE_PYTHON") {
-        Some(path) => Ok(path.into()),
-        None => {
-            Err("skipped: OCTANT_ORACLE_PYTHON does not name a Python with jax (cargo xtask test sets one up)".into())
-        }
-    }
+/// The Python that has jaxlib.
+pub fn python() -> Option<PathBuf> {
+    octant_testing::oracle::python("jaxlib running lowered programs").map(PathBuf::from)
 }
 
 /// A program, how it is lowered, and its inputs.
@@ -74,16 +69,21 @@ fn write(folder: &Path, i: usize, Run { program, options, inputs }: &Run) -> Val
     std::fs::write(folder.join(format!("{i}.mlir")), lower(program, options).unwrap()).unwrap();
     let bytes: Vec<u8> = inputs.iter().flat_map(|input| input.bytes().to_vec()).collect();
     std::fs::write(folder.join(format!("{i}.in")), bytes).unwrap();
+    let mesh = &program.mesh;
     let describe = |shapes: Vec<Shape>, shardings: &[Sharding]| -> Vec<Value> {
         let one = |(shape, sharding): (&Shape, &Sharding)| {
-            let split = if let Sharding::Split { axis } = sharding { Some(*axis) } else { None };
+            let along = |dimension: usize| -> Vec<&str> {
+                let axes = sharding.axes(dimension).iter().filter(|&&axis| mesh.length(axis) > 1);
+                axes.map(|axis| axis.name()).collect()
+            };
+            let split: Vec<Vec<&str>> = (0..shape.rank()).map(along).collect();
             json!({"dtype": shape.dtype().name(), "dims": shape.dims(), "split": split})
         };
         shapes.iter().zip(shardings).map(one).collect()
     };
     json!({
         "module": format!("{i}.mlir"), "inputs": format!("{i}.in"), "outputs": format!("{i}.out"),
-        "devices": program.mesh.devices(),
+        "mesh": mesh.axes().iter().map(|(axis, length)| (axis.name(), *length)).collect::<Vec<_>>(),
         "arguments": describe(program.graph.input_shapes(), &program.inputs),
         "results": describe(program.graph.output_shapes(), &program.outputs),
     })

@@ -38,10 +38,7 @@ fn failures<'a>(
 
 /// What fails with the quick emitters, which have faults of their own, is compiled by the usual ones before it counts.
 fn check(cases: &[Case], form: fn(Program) -> Program) {
-    let python = match client::python() {
-        Ok(python) => python,
-        Err(skipped) => return println!("{skipped}"),
-    };
+    let Some(python) = client::python() else { return };
     let suspects = failures(&python, &cases.iter().collect::<Vec<_>>(), form, Emitters::Quick);
     let suspects: Vec<&Case> = suspects.into_iter().map(|(case, _)| case).collect();
     if suspects.is_empty() {

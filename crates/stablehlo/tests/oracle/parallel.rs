@@ -4,7 +4,7 @@ use crate::client::{self, Run};
 use octant_conformance::{Tolerance, values};
 use octant_graph::{Convolution, DType, Graph, HostTensor, Reduction, Shape, Tensor, Trace, Window};
 use octant_process::{Border, Filter, GaussianBlur, Method, Semantics, composites};
-use octant_runtime::{Mesh, Program, Sharding};
+use octant_runtime::{Axis, Mesh, Program, Sharding};
 
 /// A training step of a small convolutional network: forward, loss, gradients, momentum, statistics.
 /// Inputs: two parameters, their momenta, images, labels, key. Outputs: parameters, momenta, loss, correct answers.
@@ -61,23 +61,20 @@ fn program(devices: usize, batch: usize) -> Program {
     let program =
         Program { donated: (0..4).map(|i| (i, i)).collect(), ..Program::new("train step", training_step(batch)) };
     let mut inputs = program.inputs.clone();
-    inputs[4] = Sharding::Split { axis: 0 };
-    inputs[5] = Sharding::Split { axis: 0 };
+    inputs[4] = Sharding::split(0, [Axis::Data]);
+    inputs[5] = Sharding::split(0, [Axis::Data]);
     Program { mesh: Mesh::new(devices), inputs, ..program }
 }
 
 #[test]
 fn eight_devices_train_like_one() {
-    let python = match client::python() {
-        Ok(python) => python,
-        Err(skipped) => return println!("{skipped}"),
-    };
+    let Some(python) = client::python() else { return };
     let batch = 32;
     let expected = octant_graph::evaluate::evaluate(&training_step(batch), &inputs(batch)).unwrap();
     // The optimizer's state split as well: every device keeps one eighth of a momentum.
     let mut split_state = program(8, batch);
-    split_state.inputs[2] = Sharding::Split { axis: 3 };
-    split_state.outputs[2] = Sharding::Split { axis: 3 };
+    split_state.inputs[2] = Sharding::split(3, [Axis::Data]);
+    split_state.outputs[2] = Sharding::split(3, [Axis::Data]);
     let programs = [program(1, batch), program(2, batch), program(8, batch), split_state];
     let runs: Vec<_> = programs.into_iter().map(|program| Run::new(program, inputs(batch))).collect();
     for (outcome, Run { program, .. }) in client::run(&python, &runs).into_iter().zip(&runs) {
@@ -92,10 +89,7 @@ fn eight_devices_train_like_one() {
 /// Video frames that are resized into a frame and blurred, a share of them on each device.
 #[test]
 fn frames_over_eight_devices_are_what_one_device_gives() {
-    let python = match client::python() {
-        Ok(python) => python,
-        Err(skipped) => return println!("{skipped}"),
-    };
+    let Some(python) = client::python() else { return };
     let trace = Trace::new();
     let images = trace.input("images", Shape::new(DType::U8, [16, 9, 14, 3]));
     let method = Method::new(Filter::Bilinear, Semantics::Torchvision);
@@ -106,8 +100,8 @@ fn frames_over_eight_devices_are_what_one_device_gives() {
     let expected = octant_graph::evaluate::evaluate(&graph, &inputs).unwrap();
     let over = |devices: usize| {
         let mut program = Program { mesh: Mesh::new(devices), ..Program::new("image", graph.clone()) };
-        program.inputs.fill(Sharding::Split { axis: 0 });
-        program.outputs.fill(Sharding::Split { axis: 0 });
+        program.inputs.fill(Sharding::split(0, [Axis::Data]));
+        program.outputs.fill(Sharding::split(0, [Axis::Data]));
         Run::new(program, inputs.clone())
     };
     let runs = [over(1), over(2), over(8)];

@@ -32,6 +32,11 @@ crate::options! {
         recompute: bool = false, flag();
         /// Every device keeps only its part of the optimizer's state.
         shard_optimizer: bool = false, flag();
+        /// Devices that share the parameters and the optimizer's state (FSDP): each keeps its part and collects the rest layer by
+        /// layer. It must divide the number of devices; the others hold copies.
+        fsdp: usize = 1, within(1..), flag();
+        /// Parameters of fewer KiB stay whole on every device.
+        fsdp_from: usize = 1024;
         /// Low-rank adapters (LoRA) beside the linear layers. Phases that train everything then train the adapters and the
         /// head; the other weights stay as they are.
         adapters: Option<AdapterOptions>, unset("none");

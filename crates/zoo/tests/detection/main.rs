@@ -4,20 +4,10 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
-#[path = "../golden/deterministic.rs"]
-#[allow(dead_code, reason = "detectors have targets of their own")]
-mod deterministic;
-#[path = "../golden/engine.rs"]
-mod engine;
-#[path = "../golden/figures.rs"]
-#[allow(dead_code, reason = "every detector states both tolerances")]
-mod figures;
 mod program;
-#[path = "../golden/wide.rs"]
-mod wide;
 
-use engine::Engine;
-use figures::{Figures, Tolerance};
+use octant_testing::engine::Engine;
+use octant_testing::figures::{Figures, Tolerance};
 use program::Case;
 
 /// By definition of the primitives, in f64: it is the same network and the same loss. Constants of the loss are rounded to

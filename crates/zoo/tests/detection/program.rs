@@ -1,12 +1,12 @@
 //! A detector as the programs that the comparison runs.
 
-use crate::deterministic;
-use crate::engine::Engine;
-use crate::figures::Figures;
 use octant_graph::{DType, Graph, HostTensor, Shape, Tensor, Trace};
 use octant_nn::loss::detection::{Aligned, Cells, TaskAligned, TransportLoss, Truth, transport};
 use octant_nn::optimizer::{Optimizer, Sgd, Update};
 use octant_nn::{Context, Mode, Precision, Training, Variable, VariableKind, VariableSpec};
+use octant_testing::deterministic;
+use octant_testing::engine::Engine;
+use octant_testing::figures::Figures;
 use octant_zoo::{BoxCode, Model};
 
 const SLOTS: usize = 16;

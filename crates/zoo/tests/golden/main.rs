@@ -12,14 +12,10 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
-mod deterministic;
-mod engine;
-mod figures;
 mod program;
-mod wide;
 
-use engine::Engine;
-use figures::{Figures, Tolerance};
+use octant_testing::engine::Engine;
+use octant_testing::figures::{Figures, Tolerance};
 use program::Case;
 
 /// What f64 leaves of differences: constants were rounded to f32 when they were traced.

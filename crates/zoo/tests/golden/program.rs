@@ -1,11 +1,11 @@
 //! A model as the programs that the comparison runs: evaluation, and a training step.
 
-use crate::deterministic;
-use crate::engine::Engine;
-use crate::figures::Figures;
 use octant_graph::{DType, Graph, HostTensor, Shape, Tensor, Trace, composites::Pool};
 use octant_nn::optimizer::{Adagrad, Adam, Optimizer, Sgd, Update};
 use octant_nn::{Context, Mode, Precision, Training, Variable, VariableKind, VariableSpec, loss};
+use octant_testing::deterministic;
+use octant_testing::engine::Engine;
+use octant_testing::figures::Figures;
 use octant_zoo::{Model, ModelTask};
 
 /// Gradients below this part of the largest gradient's size are rounding noise.

@@ -1,5 +1,7 @@
 //! `tf.train.Example`: named lists of bytes, floats or integers, as protocol buffers.
 
+use message::Kind;
+use prost::Message;
 use std::collections::BTreeMap;
 
 /// One named list.
@@ -20,79 +22,83 @@ pub struct Example {
     pub features: BTreeMap<String, Feature>,
 }
 
-/// A field of a message: a number, or bytes that may be a message in turn.
-enum Field<'a> {
-    Number(u64),
-    Bytes(&'a [u8]),
-}
+/// The messages of `example.proto`. A list of numbers may come packed or one by one.
+mod message {
+    use std::collections::BTreeMap;
 
-/// Splits a message into (field number, field).
-fn fields(mut bytes: &[u8]) -> Result<Vec<(u64, Field<'_>)>, String> {
-    let mut fields = Vec::new();
-    while !bytes.is_empty() {
-        let key = varint(&mut bytes)?;
-        let field = match key & 7 {
-            0 => Field::Number(varint(&mut bytes)?),
-            1 => Field::Bytes(take(&mut bytes, 8)?),
-            2 => {
-                let length = varint(&mut bytes)?;
-                Field::Bytes(take(&mut bytes, length)?)
-            }
-            5 => Field::Bytes(take(&mut bytes, 4)?),
-            kind => return Err(format!("a field has the unknown kind {kind}")),
-        };
-        fields.push((key >> 3, field));
+    #[derive(Clone, PartialEq, prost::Message)]
+    pub struct Example {
+        #[prost(message, optional, tag = "1")]
+        pub features: Option<Features>,
     }
-    Ok(fields)
-}
 
-fn take<'a>(bytes: &mut &'a [u8], length: u64) -> Result<&'a [u8], String> {
-    let length = usize::try_from(length).ok().filter(|&length| length <= bytes.len()).ok_or("a field is cut off")?;
-    let (field, rest) = bytes.split_at(length);
-    *bytes = rest;
-    Ok(field)
-}
-
-/// Seven bits per byte, the lowest first; the high bit says that more follow.
-fn varint(bytes: &mut &[u8]) -> Result<u64, String> {
-    let mut value = 0;
-    for shift in (0..64).step_by(7) {
-        let byte = take(bytes, 1)?[0];
-        value |= ((byte & 0x7f) as u64) << shift;
-        if byte & 0x80 == 0 {
-            return Ok(value);
-        }
+    #[derive(Clone, PartialEq, prost::Message)]
+    pub struct Features {
+        #[prost(btree_map = "string, message", tag = "1")]
+        pub feature: BTreeMap<String, Feature>,
     }
-    Err("a number is longer than 64 bits".to_string())
+
+    #[derive(Clone, PartialEq, prost::Message)]
+    pub struct Feature {
+        #[prost(oneof = "Kind", tags = "1, 2, 3")]
+        pub kind: Option<Kind>,
+    }
+
+    #[derive(Clone, PartialEq, prost::Oneof)]
+    pub enum Kind {
+        #[prost(message, tag = "1")]
+        Bytes(BytesList),
+        #[prost(message, tag = "2")]
+        Floats(FloatList),
+        #[prost(message, tag = "3")]
+        Ints(Int64List),
+    }
+
+    #[derive(Clone, PartialEq, prost::Message)]
+    pub struct BytesList {
+        #[prost(bytes = "vec", repeated, tag = "1")]
+        pub value: Vec<Vec<u8>>,
+    }
+
+    #[derive(Clone, PartialEq, prost::Message)]
+    pub struct FloatList {
+        #[prost(float, repeated, tag = "1")]
+        pub value: Vec<f32>,
+    }
+
+    #[derive(Clone, PartialEq, prost::Message)]
+    pub struct Int64List {
+        #[prost(int64, repeated, tag = "1")]
+        pub value: Vec<i64>,
+    }
 }
 
 impl Example {
     /// Reads a record.
     pub fn parse(record: &[u8]) -> Result<Example, String> {
-        let mut example = Example::default();
-        for (number, features) in fields(record)? {
-            let (1, Field::Bytes(features)) = (number, features) else { continue };
-            for (number, entry) in fields(features)? {
-                let (1, Field::Bytes(entry)) = (number, entry) else { continue };
-                let (name, feature) = parse_entry(entry)?;
-                example.features.insert(name, feature);
-            }
-        }
-        Ok(example)
+        let example = message::Example::decode(record).map_err(|error| error.to_string())?;
+        let feature = |feature: message::Feature| match feature.kind {
+            Some(Kind::Bytes(list)) => Feature::Bytes(list.value),
+            Some(Kind::Floats(list)) => Feature::Floats(list.value),
+            Some(Kind::Ints(list)) => Feature::Ints(list.value),
+            None => Feature::Bytes(Vec::new()),
+        };
+        let features = example.features.unwrap_or_default().feature;
+        Ok(Example { features: features.into_iter().map(|(name, value)| (name, feature(value))).collect() })
     }
 
     /// Writes a record.
     pub fn to_record(&self) -> Vec<u8> {
-        let mut features = Vec::new();
-        for (name, feature) in &self.features {
-            let mut entry = Vec::new();
-            put_bytes(&mut entry, 1, name.as_bytes());
-            put_bytes(&mut entry, 2, &feature_bytes(feature));
-            put_bytes(&mut features, 1, &entry);
-        }
-        let mut record = Vec::new();
-        put_bytes(&mut record, 1, &features);
-        record
+        let feature = |feature: &Feature| {
+            let kind = match feature {
+                Feature::Bytes(value) => Kind::Bytes(message::BytesList { value: value.clone() }),
+                Feature::Floats(value) => Kind::Floats(message::FloatList { value: value.clone() }),
+                Feature::Ints(value) => Kind::Ints(message::Int64List { value: value.clone() }),
+            };
+            message::Feature { kind: Some(kind) }
+        };
+        let feature = self.features.iter().map(|(name, value)| (name.clone(), feature(value))).collect();
+        message::Example { features: Some(message::Features { feature }) }.encode_to_vec()
     }
 
     /// The first byte string of that name.
@@ -127,107 +133,6 @@ impl Example {
             Feature::Bytes(_) => None,
         }
     }
-}
-
-fn parse_entry(entry: &[u8]) -> Result<(String, Feature), String> {
-    let (mut name, mut feature) = (String::new(), Feature::Bytes(Vec::new()));
-    for field in fields(entry)? {
-        match field {
-            (1, Field::Bytes(bytes)) => name = String::from_utf8_lossy(bytes).into_owned(),
-            (2, Field::Bytes(bytes)) => feature = parse_feature(bytes)?,
-            _ => {}
-        }
-    }
-    Ok((name, feature))
-}
-
-fn parse_feature(bytes: &[u8]) -> Result<Feature, String> {
-    let mut feature = Feature::Bytes(Vec::new());
-    for (kind, list) in fields(bytes)? {
-        let Field::Bytes(list) = list else { continue };
-        let values = fields(list)?;
-        feature = match kind {
-            1 => Feature::Bytes(values.into_iter().filter_map(|(_, value)| as_bytes(value)).collect()),
-            2 => Feature::Floats(floats(values)?),
-            3 => Feature::Ints(ints(values)?),
-            other => return Err(format!("a feature has the unknown kind {other}")),
-        };
-    }
-    Ok(feature)
-}
-
-fn as_bytes(field: Field) -> Option<Vec<u8>> {
-    match field {
-        Field::Bytes(bytes) => Some(bytes.to_vec()),
-        Field::Number(_) => None,
-    }
-}
-
-/// Floats come packed in one field or one by one; both as groups of four bytes.
-fn floats(values: Vec<(u64, Field)>) -> Result<Vec<f32>, String> {
-    let mut floats = Vec::new();
-    for (_, value) in values {
-        let Field::Bytes(bytes) = value else { return Err("a float is not four bytes".to_string()) };
-        let (words, rest) = bytes.as_chunks::<4>();
-        if !rest.is_empty() {
-            return Err("a list of floats is cut off".to_string());
-        }
-        floats.extend(words.iter().map(|&word| f32::from_le_bytes(word)));
-    }
-    Ok(floats)
-}
-
-fn ints(values: Vec<(u64, Field)>) -> Result<Vec<i64>, String> {
-    let mut ints = Vec::new();
-    for (_, value) in values {
-        match value {
-            Field::Number(number) => ints.push(number as i64),
-            Field::Bytes(mut packed) => {
-                while !packed.is_empty() {
-                    ints.push(varint(&mut packed)? as i64);
-                }
-            }
-        }
-    }
-    Ok(ints)
-}
-
-fn put_varint(target: &mut Vec<u8>, mut value: u64) {
-    while value >= 0x80 {
-        target.push(value as u8 | 0x80);
-        value >>= 7;
-    }
-    target.push(value as u8);
-}
-
-fn put_bytes(target: &mut Vec<u8>, field: u64, bytes: &[u8]) {
-    put_varint(target, field << 3 | 2);
-    put_varint(target, bytes.len() as u64);
-    target.extend_from_slice(bytes);
-}
-
-fn feature_bytes(feature: &Feature) -> Vec<u8> {
-    let mut list = Vec::new();
-    let kind = match feature {
-        Feature::Bytes(values) => {
-            values.iter().for_each(|value| put_bytes(&mut list, 1, value));
-            1
-        }
-        Feature::Floats(values) => {
-            let packed: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
-            put_bytes(&mut list, 1, &packed);
-            2
-        }
-        Feature::Ints(values) => {
-            let mut packed = Vec::new();
-            values.iter().for_each(|&value| put_varint(&mut packed, value as u64));
-            put_bytes(&mut list, 1, &packed);
-            3
-        }
-    };
-    let mut feature = Vec::new();
-    put_bytes(&mut feature, kind, &list);
-    feature
 }
 
 /// The sum as records store it: rotated and shifted, so that sums of data that contain sums stay useful.

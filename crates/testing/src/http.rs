@@ -8,25 +8,33 @@ use std::sync::{Arc, Mutex};
 /// What a request asked for.
 #[derive(Debug, Clone)]
 pub struct Request {
+    /// The verb.
     pub method: String,
     /// Path and query.
     pub target: String,
+    /// Names in lower case.
     pub headers: HashMap<String, String>,
 }
 
 /// What is sent back. `cut` ends the connection after so many bytes of the body.
 pub struct Answer {
+    /// The status.
     pub status: u16,
+    /// Headers beside the length.
     pub headers: Vec<(&'static str, String)>,
+    /// The whole body.
     pub body: Vec<u8>,
+    /// Bytes of the body that are sent.
     pub cut: Option<usize>,
 }
 
 impl Answer {
+    /// An empty one.
     pub fn status(status: u16) -> Answer {
         Answer { status, headers: Vec::new(), body: Vec::new(), cut: None }
     }
 
+    /// All is well.
     pub fn whole(body: &[u8]) -> Answer {
         Answer { body: body.to_vec(), ..Answer::status(200) }
     }
@@ -44,23 +52,28 @@ impl Answer {
         }
     }
 
+    /// With one more header.
     pub fn with(mut self, name: &'static str, value: impl Into<String>) -> Answer {
         self.headers.push((name, value.into()));
         self
     }
 
+    /// With another status.
     pub fn with_status(mut self, status: u16) -> Answer {
         self.status = status;
         self
     }
 
+    /// The connection ends after so many bytes of the body.
     pub fn cut_after(mut self, bytes: usize) -> Answer {
         self.cut = Some(bytes);
         self
     }
 }
 
+/// A server on a port of its own.
 pub struct Server {
+    /// Where it is, as `http://…`.
     pub address: String,
     seen: Arc<Mutex<Vec<Request>>>,
 }
@@ -81,6 +94,7 @@ impl Server {
         Server { address, seen }
     }
 
+    /// All requests so far.
     pub fn requests(&self) -> Vec<Request> {
         self.seen.lock().unwrap().clone()
     }

@@ -2,7 +2,7 @@
 
 use octant_graph::{DType, HostTensor, Shape};
 use octant_nn::Optimizer;
-use octant_runtime::{Mesh, Program};
+use octant_runtime::{Axis, Mesh, Program};
 use octant_train::Role;
 use octant_train::step::{self, StepOptions, StepPlan};
 use octant_train::{Adversary, Classify, CycleGan, Detect, ImageFormat, ImagePool, MaskLoss, Pix2Pix, Segment, Task};
@@ -33,19 +33,27 @@ pub const MODELS: [&str; 17] = [
 
 /// A learning step of one model.
 pub struct TinyStep {
+    /// The model.
     pub model: &'static str,
+    /// Images per step.
     pub batch_size: usize,
+    /// Devices that share a batch.
     pub devices: usize,
     /// Parts of the batch that batch norms look at. Eight, whatever the number of devices, so that the step means the same
     /// on any.
     pub batch_groups: usize,
+    /// The name of the optimizer.
     pub optimizer: &'static str,
+    /// Every device keeps its part of the optimizer's state.
     pub shard_optimizer: bool,
+    /// Devices that share the parameters, however small these are.
+    pub fsdp: usize,
 }
 
 /// The step of one model on a batch of that size, spread over devices, with inputs to run it on.
 pub fn tiny_step(model: &'static str, batch_size: usize, devices: usize) -> (Program, Vec<HostTensor>) {
-    let step = TinyStep { model, batch_size, devices, batch_groups: 8, optimizer: "sgd", shard_optimizer: false };
+    let step =
+        TinyStep { model, batch_size, devices, batch_groups: 8, optimizer: "sgd", shard_optimizer: false, fsdp: 1 };
     step.program()
 }
 
@@ -55,11 +63,13 @@ impl TinyStep {
     pub fn program(&self) -> (Program, Vec<HostTensor>) {
         let task = task(self.model);
         let plan = StepPlan {
-            mesh: Mesh::new(self.devices),
+            mesh: Mesh::along([(Axis::Data, self.devices / self.fsdp), (Axis::Fsdp, self.fsdp)]),
             step: StepOptions {
                 batch_size: self.batch_size,
                 batch_groups: self.batch_groups,
                 shard_optimizer: self.shard_optimizer,
+                fsdp: self.fsdp,
+                fsdp_from: 0,
                 ..StepOptions::default()
             },
             ..StepPlan::new(task.clone(), self.batch_size).with_optimizer(Optimizer::named(self.optimizer).unwrap())

@@ -1,14 +1,13 @@
 //! The programs that training the recipe would compile, for any batch and board, and how they are kept for that board.
 
-use super::Arguments;
-use super::epoch::EpochImages;
-use crate::prepare;
-use anyhow::{Context, Result, bail};
+use crate::epoch::EpochImages;
+use crate::error::refuse;
+use crate::{PlanError, PlanRequest, Result};
 use octant_data::Pipeline;
+use octant_pjrt::Topology;
 use octant_pjrt::backend::{self, Planned};
 use octant_pjrt::cache::{ExecutableCache, Key, Lookup};
-use octant_pjrt::{Topology, discover};
-use octant_recipe::{Facts, Recipe, SourceEntry};
+use octant_recipe::{Facts, Recipe, SourceEntry, Surroundings};
 use octant_runtime::{Mesh, Program};
 use octant_train::Phase;
 use octant_train::step::{self, StepOptions, StepPlan};
@@ -17,7 +16,7 @@ use std::collections::HashSet;
 use std::path::Path;
 
 /// The recipe's phases, and what their steps have in common.
-pub(super) struct Steps {
+pub(crate) struct Steps {
     phases: Vec<Phase>,
     step: StepOptions,
     mesh: Mesh,
@@ -28,16 +27,19 @@ pub(super) struct Steps {
 
 impl Steps {
     /// On the data where it is at hand, otherwise on images and classes as far as the recipe and the model tell them.
-    pub fn new(arguments: &Arguments, recipe: &Recipe, devices: usize) -> Result<Steps> {
+    pub fn new(request: &PlanRequest, devices: usize, surroundings: &dyn Surroundings) -> Result<Steps> {
+        let recipe = &request.recipe;
         let is_at_hand = recipe.data.dir.is_some() || SourceEntry::named(&recipe.data.kind)?.is_made_up();
-        if arguments.save.is_some() && !is_at_hand {
-            bail!("--save needs --data DIR: programs depend on the size of the images and the number of classes");
+        if request.store.is_some() && !is_at_hand {
+            refuse!(
+                "programs depend on the size of the images and the number of classes: to store them, name the data"
+            );
         }
         let classes = recipe.classes.unwrap_or(octant_zoo::find(&recipe.model)?.classes);
-        let images = |counted: Option<usize>| EpochImages::of(arguments, recipe, classes, counted);
+        let images = |counted: Option<usize>| EpochImages::of(request.images, recipe, classes, counted);
         let (phases, images) = match is_at_hand {
             true => {
-                let data = prepare::data(recipe, &[])?;
+                let data = octant_recipe::data(recipe, &[], surroundings)?;
                 (octant_recipe::phases(recipe, &data)?, images(Some(data.train.len())))
             }
             false => (guessed(recipe, images(None).count)?, images(None)),
@@ -45,10 +47,21 @@ impl Steps {
         Ok(Steps {
             phases,
             step: recipe.step.clone(),
-            mesh: Mesh::new(devices).remote(),
+            mesh: octant_recipe::mesh_of(devices, recipe.step.fsdp)?.remote(),
             images,
             largest_form: OnceCell::new(),
         })
+    }
+
+    /// Bytes of the state that a device does not have, because other devices have them.
+    pub fn sharded_bytes(&self) -> Result<u64> {
+        let program = self.training(self.mesh.devices())?;
+        let shapes = program.graph.input_shapes();
+        let elsewhere = |(input, _): &(usize, usize)| -> Result<u64> {
+            let shard = program.inputs[*input].shard_shape(&shapes[*input], &program.mesh)?;
+            Ok((shapes[*input].bytes() - shard.bytes()) as u64)
+        };
+        program.donated.iter().map(elsewhere).sum()
     }
 
     /// The same for one of several devices with its share of the batch, and of the groups that batch norms look at.
@@ -90,7 +103,11 @@ impl Steps {
     }
 
     fn longest(&self, batch: usize) -> Result<StepPlan> {
-        let longest = self.phases.iter().max_by_key(|phase| phase.epochs).context("the recipe has no phases")?;
+        let longest = self
+            .phases
+            .iter()
+            .max_by_key(|phase| phase.epochs)
+            .ok_or_else(|| PlanError::Refused("the recipe has no phases".into()))?;
         Ok(self.plan(longest, batch))
     }
 
@@ -112,16 +129,15 @@ fn guessed(recipe: &Recipe, samples: usize) -> Result<Vec<Phase>> {
     )?)
 }
 
-/// Stores every program that a run on the board will ask for under the key that it will ask with, and answers how many
-/// there are, in this machine's cache if no folder is named. Those that were `made` already are not compiled again.
-pub(super) fn keep_programs(
-    folder: Option<&Path>,
+/// Stores every program that a run on the board will compile, under the key that it will look up, and returns how many there
+/// are. Those that were `made` already are not compiled again.
+pub(crate) fn keep_programs(
+    folder: &Path,
     steps: &Steps,
     batch: usize,
     topology: &Topology,
     made: &[(Key, Planned)],
 ) -> Result<usize> {
-    let folder = folder.map_or_else(discover::cache_folder, Path::to_path_buf);
     let cache = ExecutableCache::new(folder.join("executables"));
     let mut kept = HashSet::new();
     for program in steps.all(batch)? {
@@ -138,24 +154,11 @@ pub(super) fn keep_programs(
                 &compiled
             }
         };
-        let bytes = planned.executable.serialize().context("the compiler does not give its programs away")?;
+        let bytes = planned.executable.serialize()?;
         cache.note_time(&key, &program.name, planned.cost.compile_time);
-        cache.store(&key, &bytes).with_context(|| format!("cannot keep programs in {}", folder.display()))?;
+        cache
+            .store(&key, &bytes)
+            .map_err(|error| PlanError::System(format!("cannot store programs in {}", folder.display()), error))?;
     }
     Ok(kept.len())
-}
-
-/// The command that finds them.
-pub(super) fn train_command(arguments: &Arguments, recipe: &Recipe, batch: usize) -> String {
-    let folder = arguments.save.as_ref().and_then(|folder| folder.as_deref());
-    let mut command = folder.map(|folder| format!("OCTANT_CACHE={} ", folder.display())).unwrap_or_default();
-    command += &format!("octant train {} --device tpu --cores all", recipe.name);
-    command += &format!(" --batch-size {batch} --precision {}", recipe.step.precision.dtype());
-    if let Some(size) = arguments.size {
-        command += &format!(" --image-size {size}");
-    }
-    if let Some(data) = &recipe.data.dir {
-        command += &format!(" --data {}", data.display());
-    }
-    command
 }

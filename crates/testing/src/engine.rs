@@ -7,16 +7,21 @@ use octant_graph::evaluate::evaluate;
 use octant_graph::{Graph, HostTensor};
 use octant_runtime::{Backend, CompileOptions, Mesh, Program, Sharding};
 
+/// What runs a program.
 #[derive(Clone, Copy, PartialEq)]
-#[allow(dead_code, reason = "the comparison of blocks needs no double precision")]
 pub enum Engine {
+    /// The reference evaluator.
     Reference,
+    /// The reference evaluator in double precision.
     WideReference,
+    /// The CPU backend.
     Cpu,
+    /// The CPU backend in double precision.
     WideCpu,
 }
 
 impl Engine {
+    /// The outputs of a graph.
     pub fn run(self, graph: &Graph, inputs: &[HostTensor]) -> Vec<HostTensor> {
         match self {
             Engine::Reference => evaluate(graph, inputs).unwrap(),
@@ -37,7 +42,7 @@ fn run_on_cpu(graph: &Graph, inputs: &[HostTensor]) -> Vec<HostTensor> {
     let backend = CpuBackend::new().unwrap();
     let program = Program::new("golden", graph.clone());
     let executable = backend.compile(&program, &CompileOptions::default()).unwrap();
-    let upload = |tensor: &HostTensor| backend.upload(tensor, &Mesh::single(), &Sharding::Replicated).unwrap();
+    let upload = |tensor: &HostTensor| backend.upload(tensor, &Mesh::single(), &Sharding::REPLICATED).unwrap();
     let outputs = executable.execute(&inputs.iter().map(upload).collect::<Vec<_>>()).unwrap();
     outputs.iter().map(|output| output.to_host().unwrap()).collect()
 }

@@ -14,6 +14,7 @@ pub struct Tolerance {
 }
 
 impl Tolerance {
+    /// The same for both.
     pub const fn new(both: f64) -> Tolerance {
         Tolerance { evaluation: both, training: both }
     }
@@ -21,6 +22,7 @@ impl Tolerance {
 
 /// The figures of one model.
 pub struct Figures {
+    /// How near tensors must be.
     pub tolerance: Tolerance,
     lines: Vec<Line>,
 }
@@ -33,12 +35,14 @@ struct Line {
 }
 
 impl Figures {
+    /// The stored figures of a model of the zoo.
     pub fn read(name: &str, tolerance: Tolerance) -> Figures {
-        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("golden/figures").join(format!("{name}.txt"));
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../zoo/golden/figures").join(format!("{name}.txt"));
         let text = std::fs::read_to_string(&path).unwrap();
         Figures { tolerance, lines: text.lines().map(Line::parse).collect() }
     }
 
+    /// The number of a line that has only one.
     pub fn size(&self, name: &str) -> usize {
         self.line("size", name).size
     }
@@ -48,6 +52,7 @@ impl Figures {
         self.line(what, name).size
     }
 
+    /// A loss.
     pub fn loss(&self, name: &str) -> f64 {
         self.line("loss", name).numbers[0]
     }

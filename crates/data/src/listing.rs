@@ -1,9 +1,31 @@
-//! Folders and list files.
+//! Folders and list files, and the parts of data sets that they are named after.
 
-use super::Split;
 use crate::DataError;
 use crate::decode::ImageFileFormat;
 use std::path::{Path, PathBuf};
+
+/// Which part of a data set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Split {
+    /// To learn from.
+    Train,
+    /// To validate on; the test part where there is no other.
+    Val,
+    /// To test on; the validation part where there is no other.
+    Test,
+}
+
+impl Split {
+    /// The names of its folders and files, the usual ones first. Case does not matter.
+    pub fn names(self) -> &'static [&'static str] {
+        match self {
+            Split::Train => &["train", "training"],
+            Split::Val => &["val", "valid", "validation", "dev", "test", "testing"],
+            Split::Test => &["test", "testing", "val", "valid", "validation", "dev"],
+        }
+    }
+}
 
 /// What a folder holds, in the order of names, hidden files left out.
 pub(crate) fn entries(folder: &Path) -> Result<Vec<PathBuf>, DataError> {

@@ -1,9 +1,7 @@
 //! How many images an epoch has, and where the number comes from.
 
-use super::Arguments;
-use crate::output::grouped;
 use octant_recipe::Recipe;
-use std::fmt;
+use serde::{Deserialize, Serialize};
 
 /// Images of an epoch where nothing tells.
 const ASSUMED: usize = 50_000;
@@ -20,27 +18,29 @@ const KNOWN: [(&str, Option<usize>, usize, &str); 5] = [
 
 /// Images of an epoch.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct EpochImages {
+pub(crate) struct EpochImages {
     pub count: usize,
     pub source: ImageCount,
 }
 
 /// Where the number of images comes from.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum ImageCount {
-    /// `--images`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ImageCount {
+    /// The request names it.
     Given,
     /// The data was opened.
     Counted,
     /// The data set that the recipe is made for.
-    Known(&'static str),
+    Known(String),
+    /// Nothing tells it.
     Assumed,
 }
 
 impl EpochImages {
-    /// What the command line says, then what was counted, then what is known of the recipe's data set.
-    pub fn of(arguments: &Arguments, recipe: &Recipe, classes: usize, counted: Option<usize>) -> EpochImages {
-        let (count, source) = match (arguments.images, counted) {
+    /// The given number, then what was counted, then what is known of the recipe's data set.
+    pub fn of(given: Option<usize>, recipe: &Recipe, classes: usize, counted: Option<usize>) -> EpochImages {
+        let (count, source) = match (given, counted) {
             (Some(count), _) => (count, ImageCount::Given),
             (None, Some(count)) => (count, ImageCount::Counted),
             (None, None) => known(recipe, classes),
@@ -56,22 +56,8 @@ fn known(recipe: &Recipe, classes: usize) -> (usize, ImageCount) {
         *kind == recipe.data.kind && of.is_none_or(|of| of == classes && !is_own)
     };
     match KNOWN.iter().find(fits) {
-        Some((_, _, count, name)) => (*count, ImageCount::Known(name)),
+        Some((_, _, count, name)) => (*count, ImageCount::Known(name.to_string())),
         None => (ASSUMED, ImageCount::Assumed),
-    }
-}
-
-impl fmt::Display for EpochImages {
-    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        let count = grouped(self.count as u64);
-        match &self.source {
-            ImageCount::Given => write!(f, "{count} images, as --images says"),
-            ImageCount::Counted => write!(f, "the {count} training images of the data"),
-            ImageCount::Known(name) => {
-                write!(f, "the {count} training images of {name}; --data or --images for others")
-            }
-            ImageCount::Assumed => write!(f, "{count} images, which is assumed: give --data or --images"),
-        }
     }
 }
 
@@ -85,10 +71,10 @@ mod tests {
             let recipe = octant_recipe::check(octant_recipe::table(name).unwrap()).unwrap();
             known(&recipe, classes)
         };
-        assert_eq!(of("mshnet-irstd", 1), (800, ImageCount::Known("IRSTD-1k")));
+        assert_eq!(of("mshnet-irstd", 1), (800, ImageCount::Known("IRSTD-1k".into())));
         assert_eq!(of("imagenet-resnet50", 1000).0, 1_281_167);
         assert_eq!(of("cifar100-efficientnetv2", 1000).0, 50_000);
-        assert_eq!(of("detect", 80), (118_287, ImageCount::Known("COCO 2017")));
+        assert_eq!(of("detect", 80), (118_287, ImageCount::Known("COCO 2017".into())));
         // A folder of one's own may have any number of images, whatever its network was trained on.
         assert_eq!(of("classify", 1000), (ASSUMED, ImageCount::Assumed));
         assert_eq!(of("pix2pix", 3), (ASSUMED, ImageCount::Assumed));

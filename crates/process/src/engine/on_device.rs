@@ -1,7 +1,7 @@
 //! Operations as programs: images of one size form batches, and a program is compiled once for each kind of batch.
 
+use super::Times;
 use crate::composites;
-use crate::engine::Times;
 use crate::error::{Result, refusal, refuse};
 use crate::operation::{Operation, Precision};
 use octant_data::AnyImage;
@@ -106,10 +106,8 @@ impl DeviceEngine {
         let result = if precision == Precision::Bf16 { result.convert(DType::F32) } else { result };
         let mut program = Program::new("image", trace.finish(&[result])?);
         program.mesh = self.mesh.clone();
-        if self.mesh.devices() > 1 {
-            program.inputs.fill(Sharding::Split { axis: 0 });
-            program.outputs.fill(Sharding::Split { axis: 0 });
-        }
+        program.inputs.fill(Sharding::split(0, self.mesh.batch_axes()));
+        program.outputs.fill(Sharding::split(0, self.mesh.batch_axes()));
         Ok(self.backend.compile(&program, &CompileOptions::default())?)
     }
 
@@ -129,7 +127,7 @@ impl DeviceEngine {
             _ => [0, 0],
         });
         let positions = HostTensor::new([rows.len(), 2], &corners.collect::<Vec<i32>>())?;
-        let sharding = if self.mesh.devices() > 1 { Sharding::Split { axis: 0 } } else { Sharding::Replicated };
+        let sharding = Sharding::split(0, self.mesh.batch_axes());
         let upload = |tensor: &HostTensor| self.backend.upload(tensor, &self.mesh, &sharding);
         Ok(vec![upload(&batch)?, upload(&positions)?])
     }

@@ -1,14 +1,13 @@
-//! What `--on` and `--price` name.
+//! Machines and prices by name.
 
-use super::board::is_here;
-use anyhow::{Context, Result, bail};
+use crate::{PlanError, Result, error::refuse};
 use octant_pjrt::boards::{BOARDS, Board};
 use octant_pjrt::gpus::{GPUS, Gpu};
 use std::str::FromStr;
 
 /// A machine to plan for.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Machine {
+pub enum Machine {
     /// Compiled ahead of time for a TPU board that is not attached.
     Board(Board),
     /// Estimated only: XLA chooses a GPU's kernels by measuring them.
@@ -18,6 +17,7 @@ pub(super) enum Machine {
 }
 
 impl Machine {
+    /// The machine of that name.
     pub fn named(name: &str) -> Result<Machine> {
         if is_here(name) {
             return Ok(Machine::Here);
@@ -26,7 +26,7 @@ impl Machine {
             return Ok(Machine::Gpu(gpu));
         }
         let gpus = || format!("GPUs are {}; cuda is the GPU of this machine", GPUS.map(|gpu| gpu.name).join(", "));
-        Board::named(name).map(Machine::Board).map_err(|error| anyhow::anyhow!("{error}; {}", gpus()))
+        Board::named(name).map(Machine::Board).map_err(|error| PlanError::Refused(format!("{error}; {}", gpus())))
     }
 
     /// Whether a compiler refines its estimate.
@@ -35,8 +35,8 @@ impl Machine {
     }
 }
 
-/// The machines that `--on` means, each once: `gpus` and `tpus` are all of them.
-pub(super) fn named(on: &[String]) -> Result<Vec<(String, Machine)>> {
+/// The machines of these names, each once: `gpus` and `tpus` are all of them.
+pub fn machines(on: &[String]) -> Result<Vec<(String, Machine)>> {
     let mut machines: Vec<(String, Machine)> = Vec::new();
     for name in on {
         let names: Vec<String> = match name.as_str() {
@@ -52,14 +52,14 @@ pub(super) fn named(on: &[String]) -> Result<Vec<(String, Machine)>> {
         }
     }
     match machines.is_empty() {
-        true => bail!("--on names no machine"),
+        true => refuse!("no machine is named"),
         false => Ok(machines),
     }
 }
 
 /// A price per hour: of every machine, or of one.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Price {
+pub struct Price {
     machine: Option<String>,
     per_hour: f64,
 }
@@ -79,20 +79,25 @@ impl FromStr for Price {
 }
 
 /// The price of a machine: its own before that of all.
-pub(super) fn price_of(prices: &[Price], machine: &str) -> Option<f64> {
+pub(crate) fn price_of(prices: &[Price], machine: &str) -> Option<f64> {
     let of = |wanted: Option<&str>| prices.iter().find(|price| price.machine.as_deref() == wanted);
     of(Some(machine)).or_else(|| of(None)).map(|price| price.per_hour)
 }
 
 /// A price of a machine that is not planned for would change nothing.
-pub(super) fn check_prices(prices: &[Price], machines: &[(String, Machine)]) -> Result<()> {
+pub(crate) fn check_prices(prices: &[Price], machines: &[(String, Machine)]) -> Result<()> {
     let mut named = prices.iter().filter_map(|price| price.machine.as_deref());
     let unknown = named.find(|name| machines.iter().all(|(known, _)| known != name));
     let names: Vec<&str> = machines.iter().map(|(name, _)| name.as_str()).collect();
-    unknown.map_or(Ok(()), |name| {
-        Err(anyhow::anyhow!("{name} has a price but is not planned for; --on names {}", names.join(", ")))
-            .context("--price")
-    })
+    match unknown {
+        Some(name) => refuse!("{name} has a price but is not among the machines: {}", names.join(", ")),
+        None => Ok(()),
+    }
+}
+
+/// Whether a target is a device of this machine.
+pub(crate) fn is_here(name: &str) -> bool {
+    matches!(name, "cuda" | "gpu")
 }
 
 #[cfg(test)]
@@ -104,15 +109,15 @@ mod tests {
         let prices: Vec<Price> = ["2", "h200=3.5"].map(|text| text.parse().unwrap()).to_vec();
         assert_eq!((price_of(&prices, "t4"), price_of(&prices, "h200")), (Some(2.0), Some(3.5)));
         assert_eq!(price_of(&prices[1..], "t4"), None);
-        assert!(check_prices(&prices, &named(&["t4".into()]).unwrap()).is_err());
+        assert!(check_prices(&prices, &machines(&["t4".into()]).unwrap()).is_err());
         assert!("t4=cheap".parse::<Price>().is_err());
     }
 
     #[test]
     fn groups_of_machines_are_all_of_them_once() {
-        let gpus = named(&["h200".into(), "gpus".into()]).unwrap();
+        let gpus = machines(&["h200".into(), "gpus".into()]).unwrap();
         assert_eq!((gpus.len(), gpus[0].0.as_str()), (GPUS.len(), "h200"));
-        let error = named(&["v9-8".into()]).unwrap_err().to_string();
+        let error = machines(&["v9-8".into()]).unwrap_err().to_string();
         assert!(
             error.contains("there is no board called v9-8; Octant knows v2-8") && error.contains("GPUs are v100"),
             "{error}"

@@ -1,0 +1,99 @@
+//! Estimates of our own, before any compiler: memory from the lifetimes of the program's values, time from arithmetic and traffic.
+
+use crate::row::{Outcome, PlanRow};
+use crate::steps::Steps;
+use crate::{BOARD_FACTOR, PlanRequest, Result};
+use octant_pjrt::boards::Board;
+use octant_pjrt::estimate::{Estimate, estimate, estimate_gpu};
+use octant_pjrt::gpus::Gpu;
+use octant_recipe::Surroundings;
+use octant_run::search::{Search, Size};
+use octant_runtime::Cost;
+use std::time::Duration;
+
+/// The estimate for one TPU board.
+pub(crate) fn on_board(
+    request: &PlanRequest,
+    name: &str,
+    board: &Board,
+    surroundings: &dyn Surroundings,
+) -> Result<PlanRow> {
+    let devices = board.devices;
+    // Devices do the same work on their shares of the batch.
+    let steps = Steps::new(request, devices, surroundings)?;
+    let elsewhere = steps.sharded_bytes()?;
+    let steps = steps.of_one_device(devices);
+    let of = |batch: usize| {
+        let whole = estimate(&steps.training(batch.div_ceil(devices))?, board);
+        Ok(Estimate { bytes: whole.bytes.saturating_sub(elsewhere), ..whole })
+    };
+    let rates = Rates { devices, memory: board.memory, factor: BOARD_FACTOR, complete: false };
+    Ok(estimated(request, &steps, &rates, of)?.to_row(name, request))
+}
+
+/// The estimate for one GPU, which is all that there is without it.
+pub(crate) fn on_gpu(request: &PlanRequest, name: &str, gpu: &Gpu, surroundings: &dyn Surroundings) -> Result<PlanRow> {
+    let steps = Steps::new(request, 1, surroundings)?;
+    let of = |batch: usize| Ok(estimate_gpu(&steps.training(batch)?, gpu));
+    let rates = Rates { devices: 1, memory: gpu.memory, factor: 1.0, complete: true };
+    let outcome = estimated(request, &steps, &rates, of)?;
+    let evaluation = estimate_gpu(&steps.evaluation(outcome.batch)?, gpu).bytes;
+    Ok(Outcome { evaluation: Some(evaluation), ..outcome }.to_row(name, request))
+}
+
+/// What an estimate is made for.
+struct Rates {
+    devices: usize,
+    /// Bytes of every device.
+    memory: u64,
+    /// How much longer a step takes than its estimate.
+    factor: f64,
+    /// Nothing will be compiled.
+    complete: bool,
+}
+
+/// The estimate of the batch that is wanted, and the largest that fits.
+fn estimated(
+    request: &PlanRequest,
+    steps: &Steps,
+    on: &Rates,
+    of: impl Fn(usize) -> Result<Estimate>,
+) -> Result<Outcome> {
+    let Rates { devices, memory, factor, complete } = *on;
+    let most = steps.images.count.next_multiple_of(devices);
+    let first_batch = request.batch.unwrap_or(8 * devices).next_multiple_of(devices);
+    let first = of(first_batch)?;
+    // Memory is a straight line over the batch only where activations decide: small batches of large networks have their peak
+    // in the update, so the line is tried out where it meets the limit.
+    let second_batch = 2 * first_batch;
+    let size = |bytes: u64| Size { bytes: Some(bytes), fits: bytes <= memory };
+    let measured = vec![(first_batch, size(first.bytes)), (second_batch, size(of(second_batch)?.bytes))];
+    let mut search = Search { step: devices, most, limit: memory, fixed: 0, tries: 5, measured };
+    while let Some(batch) = search.next().filter(|batch| *batch > 0) {
+        search.measured.push((batch, size(of(batch)?.bytes)));
+    }
+    let largest = search.largest().min(most) / devices * devices;
+    let batch = request.batch.unwrap_or(largest.max(devices));
+    let chosen = if batch.next_multiple_of(devices) == first_batch { first } else { of(batch)? };
+    let cost = Cost {
+        flops: chosen.flops * devices as f64,
+        bytes: Some(chosen.traffic * devices as f64),
+        seconds: Some(chosen.seconds),
+        compile_time: Duration::ZERO,
+        from_cache: false,
+    };
+    Ok(Outcome {
+        batch,
+        fits: chosen.bytes <= memory,
+        memory: Some(chosen.bytes),
+        limit: memory,
+        largest,
+        cost: Some(cost),
+        step: Some(chosen.seconds * factor),
+        evaluation: None,
+        images: steps.images.clone(),
+        saved: None,
+        estimate: true,
+        complete,
+    })
+}

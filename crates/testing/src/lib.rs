@@ -1,0 +1,16 @@
+//! What tests of several crates share: references in Python, golden figures, tiny training steps, a web server that misbehaves on
+//! demand, and a PJRT plugin without a device. A dev-dependency only.
+
+#[cfg(feature = "golden")]
+pub mod deterministic;
+#[cfg(feature = "golden")]
+pub mod engine;
+pub mod fake_plugin;
+#[cfg(feature = "golden")]
+pub mod figures;
+pub mod http;
+pub mod oracle;
+#[cfg(feature = "steps")]
+pub mod tiny_steps;
+#[cfg(feature = "golden")]
+pub mod wide;

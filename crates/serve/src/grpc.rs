@@ -36,8 +36,9 @@ pub(crate) fn router(shared: &Arc<Shared>) -> Router {
         Ok(ServerMetadataResponse { name: "octant".into(), version, extensions: Vec::new() })
     });
     let router = unary(router, shared, "ModelReady", |shared, request: ModelRequest, _| async move {
-        shared.model(&request.name)?.version(&request.version)?;
-        Ok(ReadyResponse { ready: true })
+        // A model that is not here is not ready: clients expect no error of this question.
+        let found = shared.model(&request.name).and_then(|model| model.version(&request.version));
+        Ok(ReadyResponse { ready: found.is_ok() })
     });
     let router = unary(router, shared, "ModelMetadata", |shared, request: ModelRequest, _| async move {
         model_metadata(&shared, &request)

@@ -24,7 +24,8 @@ def tensor(library, name, values, datatype, **how):
 def check(library):
     client = library.InferenceServerClient(address)
     assert client.is_server_live() and client.is_server_ready() and client.is_model_ready(model)
-    assert client.is_model_ready(model, "1") and not client.is_model_ready("nothing")
+    assert client.is_model_ready(model, "1")
+    assert not client.is_model_ready("nothing")
     described = client.get_model_metadata(model)
     names = described["inputs"] if library is http else described.inputs
     names = [entry["name"] if library is http else entry.name for entry in names]

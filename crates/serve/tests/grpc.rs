@@ -174,7 +174,9 @@ fn grpc_refuses_with_the_code_that_says_why() {
     let address = server.endpoint().address;
     let one = numbers(1, 0);
     assert_eq!(call(address, "ModelInfer", &request("tinny", 1, &one)).0, NOT_FOUND);
-    assert_eq!(call(address, "ModelReady", &Named { name: "tiny".into(), version: "9".into() }).0, NOT_FOUND);
+    assert_eq!(call(address, "ModelMetadata", &Named { name: "tiny".into(), version: "9".into() }).0, NOT_FOUND);
+    let not_ready = (OK, Vec::new());
+    assert_eq!(call(address, "ModelReady", &Named { name: "tiny".into(), version: "9".into() }), not_ready);
     assert_eq!(call(address, "ModelInfer", &request("tiny", 2, &one)).0, INVALID_ARGUMENT);
     let mut twice = request("tiny", 1, &one);
     twice.raw.push(Vec::new());

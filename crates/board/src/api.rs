@@ -1,7 +1,7 @@
 //! The addresses of the board: pages, data and news.
 
 use crate::answer::Shared;
-use crate::guard::EDITED;
+use crate::notes::EDITED;
 use crate::store::Store;
 use crate::{curves, findings, machine, media, notes, table, timeline};
 use axum::Router;

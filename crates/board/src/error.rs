@@ -11,13 +11,8 @@ pub enum BoardError {
     #[error(transparent)]
     Events(#[from] EventsError),
     /// The network.
-    #[error("cannot serve on {address}: {source}; choose another port")]
-    Address {
-        /// The address that was asked for.
-        address: String,
-        /// What the system said.
-        source: std::io::Error,
-    },
+    #[error(transparent)]
+    Address(#[from] octant_web::AddressError),
     /// A folder that is not there.
     #[error("{0} is not a folder; name a run directory or a folder of runs")]
     NoFolder(String),
@@ -47,7 +42,7 @@ impl IntoResponse for BoardError {
             BoardError::Request(_) => StatusCode::BAD_REQUEST,
             BoardError::TooLarge(_) => StatusCode::PAYLOAD_TOO_LARGE,
             BoardError::Events(_) => StatusCode::CONFLICT,
-            BoardError::Address { .. } | BoardError::NoFolder(_) | BoardError::Write { .. } => {
+            BoardError::Address(_) | BoardError::NoFolder(_) | BoardError::Write { .. } => {
                 StatusCode::INTERNAL_SERVER_ERROR
             }
         };

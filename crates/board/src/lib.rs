@@ -6,7 +6,7 @@
 //! read, but for notes and tags where [`Options::edits`] allows it.
 //!
 //! No request names a file: runs have numbers, values have tags and indices, and pages are a fixed list. What a request
-//! may look like at all is decided in `guard`, before any of it is interpreted.
+//! may look like at all is decided by `octant-web`, before any of it is interpreted.
 //!
 //! Start reading at [`Store`], then `api`.
 
@@ -18,7 +18,6 @@ mod digest;
 mod error;
 mod facts;
 mod findings;
-mod guard;
 mod machine;
 mod media;
 mod notes;
@@ -32,7 +31,6 @@ mod values;
 
 pub use data_server::DataOptions;
 pub use error::BoardError;
-pub use guard::Access;
 pub use points::{Axis, PointReduction, reduce, smooth};
 pub use run::Run;
 pub use server::{Options, Serving, serve, serve_data};

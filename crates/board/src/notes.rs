@@ -5,7 +5,6 @@
 
 use crate::answer::{Answer, Shared, find};
 use crate::error::BoardError;
-use crate::guard::LARGEST_EDIT;
 use axum::Json;
 use axum::body::Body;
 use axum::extract::{Query, State};
@@ -14,6 +13,10 @@ use serde_json::json;
 use std::path::Path;
 use std::time::Duration;
 
+/// The one address that changes something, on boards that allow it.
+pub(crate) const EDITED: &str = "/api/notes";
+/// How much it may be sent.
+pub(crate) const LARGEST_EDIT: usize = 64 << 10;
 const FILE: &str = "notes.md";
 const TAGS: &str = "tags:";
 /// Tags of one run.
@@ -95,7 +98,7 @@ pub(crate) struct NotesQuery {
     run: u32,
 }
 
-/// Changes notes and tags of a run. Whether that is allowed at all was decided in `guard`.
+/// Changes notes and tags of a run. Whether that is allowed at all was decided by `octant_web::Access`.
 pub(crate) async fn change(State(store): Shared, Query(query): Query<NotesQuery>, body: Body) -> Answer {
     let run = find(&store, query.run)?;
     let late = |_| BoardError::Request("the note did not arrive in time");

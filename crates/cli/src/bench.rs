@@ -18,7 +18,7 @@ use std::time::Instant;
 #[derive(clap::Args)]
 #[command(
     after_help = "Examples:\n  octant bench resnet50 --batch-size 16\n  octant bench resnet50 --mode infer --precision \
-                        bf16\n  octant bench --ops convolution\n  octant bench mshnet --batch-size 4 --peer pytorch\n  octant bench pix2pix --batch-size 2\n\nA \
+                        bf16\n  octant bench vit_b_16 --mode infer --latency\n  octant bench --ops convolution\n  octant bench mshnet --batch-size 4 --peer pytorch\n  octant bench pix2pix --batch-size 2\n\nA \
                         share of the peak compares with the fastest matrix product that the same device reached in the \
                         same run. Machines are noisy: trust ratios of an interleaved run (--peer), not two figures of \
                         two days."
@@ -29,7 +29,10 @@ pub(crate) struct Arguments {
     /// Measure single convolutions, matrix products, norms and poolings instead of a model
     #[arg(long, conflicts_with_all = ["batch_size", "size", "mode", "optimizer", "cores", "steps", "profile"])]
     ops: bool,
-    /// Images per step; 32, or what the recipe says, if not given
+    /// Time predictions one by one, as a caller waits for them, and print percentiles; with --mode infer
+    #[arg(long, conflicts_with_all = ["ops", "peer"])]
+    latency: bool,
+    /// Images per step; 32, or what the recipe says, if not given, and 1 with --latency
     #[arg(long)]
     batch_size: Option<usize>,
     /// Height and width of the images; the recipe's or the model's own size if not given
@@ -49,9 +52,9 @@ pub(crate) struct Arguments {
     /// Devices that work on every batch together, or `all`; for training steps
     #[arg(long, visible_alias = "num-cores", value_name = "N|all", default_value = "1")]
     cores: Cores,
-    /// Steps that are measured, after the first one
-    #[arg(long, default_value_t = 30)]
-    steps: usize,
+    /// Steps that are measured, after the first one; 30 if not given, and 200 with --latency
+    #[arg(long)]
+    steps: Option<usize>,
     /// Show where the time goes, and write trace.json
     #[arg(long)]
     profile: bool,
@@ -92,16 +95,25 @@ impl Arguments {
     /// What replaces the usual settings of what is measured.
     fn options(&self) -> SubjectOptions {
         SubjectOptions {
-            batch_size: self.batch_size,
+            batch_size: self.batch_size.or(self.latency.then_some(1)),
             size: self.size,
             optimizer: self.optimizer.clone(),
             settings: self.flags.given().to_vec(),
         }
     }
+
+    /// How many steps are measured. A hundredth of the calls needs a few of them to mean something.
+    fn steps(&self) -> usize {
+        self.steps.unwrap_or(if self.latency { 200 } else { 30 })
+    }
 }
 
 pub(crate) fn run(arguments: Arguments, started: Instant) -> Result<Ending> {
-    if arguments.batch_size == Some(0) || arguments.steps == 0 || arguments.size == Some(0) || arguments.rounds == 0 {
+    if arguments.batch_size == Some(0)
+        || arguments.steps == Some(0)
+        || arguments.size == Some(0)
+        || arguments.rounds == 0
+    {
         bail!("--batch-size, --size, --steps and --rounds must be at least 1");
     }
     let optimizer = arguments.optimizer.is_some().then_some("optimizer");

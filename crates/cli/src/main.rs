@@ -31,6 +31,7 @@ mod predict;
 mod prepare;
 mod recipes;
 mod selftest;
+mod serve;
 mod show;
 mod timeline;
 mod train;
@@ -67,6 +68,8 @@ enum Command {
     Export(export::Arguments),
     /// Run an exported file in another runtime, and compare its outputs with our predictions
     CheckExport(check_export::Arguments),
+    /// Serve runs or models over HTTP and gRPC
+    Serve(serve::Arguments),
     /// Show, filter, merge, rewrite and export event files
     Events(events::Arguments),
     /// Show runs in a browser, live
@@ -137,6 +140,7 @@ fn main() -> ExitCode {
         Command::Features(arguments) => features::run(arguments),
         Command::Export(arguments) => export::run(arguments),
         Command::CheckExport(arguments) => check_export::run(arguments),
+        Command::Serve(arguments) => serve::run(arguments),
         Command::Events(arguments) => events::run(arguments),
         Command::Board(arguments) => board::run(arguments),
         Command::Recipes(arguments) => recipes::run(arguments),

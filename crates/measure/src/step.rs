@@ -47,6 +47,8 @@ pub struct StepRequest {
     pub cores: Cores,
     /// Steps that are measured, after the first one.
     pub steps: usize,
+    /// Predictions are timed one by one, from pixels on the host to numbers on the host, as a caller waits for them.
+    pub latency: bool,
     /// Whether to record where the time goes.
     pub profile: bool,
     /// When the process began, for the time to the first step.
@@ -73,6 +75,9 @@ pub struct StepFigures {
     pub timeline: Option<Timeline>,
 }
 
+/// Calls before the first that counts: caches and clocks settle.
+const LATENCY_WARM_UP: usize = 10;
+
 /// A recording of steps. The CPU engine measures its parts itself, compiled programs are watched.
 struct Profile(Option<Box<dyn Recording>>);
 
@@ -98,10 +103,17 @@ pub fn measure_step(subject: &Subject, backend: &Arc<dyn Backend>, request: &Ste
     // may be: before that, the host would not have to wait for as many as it queues. The processor is the host, and each
     // of its steps is timed to its end.
     let is_host = backend.name() == "cpu";
-    let (together, before) = if is_host { (1, 1) } else { (5, 2) };
+    let (together, before) = match (request.latency, is_host) {
+        (true, _) => (1, LATENCY_WARM_UP),
+        (false, true) => (1, 1),
+        (false, false) => (5, 2),
+    };
     let mut steps = || -> Result<f64> {
         let begun = Instant::now();
-        (0..together).try_for_each(|_| work.queue())?;
+        match request.latency {
+            true => work.call()?,
+            false => (0..together).try_for_each(|_| work.queue())?,
+        }
         if is_host {
             work.wait()?;
         }
@@ -126,6 +138,9 @@ impl StepRequest {
         let image = [subject.size, subject.size, subject.entry.preprocessing.input[2]];
         let recipe = Recipe { max_boxes: SLOTS.min(subject.recipe.max_boxes), ..subject.recipe.clone() };
         let task = octant_recipe::task(&recipe, subject.classes(), image, false)?;
+        if self.latency && self.mode != StepMode::Infer {
+            refuse!("the latency is that of predictions; add --mode infer");
+        }
         let mesh = octant_recipe::mesh(self.cores, subject.recipe.step.fsdp, &**backend)?;
         if mesh.devices() > 1 && self.mode == StepMode::Infer {
             refuse!("predictions run on one device; leave `cores` at 1");
@@ -140,7 +155,7 @@ impl StepRequest {
         let batch = synthetic_batch(subject);
         Ok(match self.mode {
             StepMode::Train => Box::new(Training::new(backend, &plan, &batch, self.profile)?),
-            StepMode::Infer => Box::new(Predicting::new(&**backend, &plan, &batch, self.profile)?),
+            StepMode::Infer => Box::new(Predicting::new(backend, &plan, &batch, self.profile)?),
         })
     }
 }
@@ -151,6 +166,11 @@ trait Steps {
     fn queue(&mut self) -> Result<()>;
     /// Waits for all of them.
     fn wait(&mut self) -> Result<()>;
+    /// One step alone, with its inputs from the host and its result on the host.
+    fn call(&mut self) -> Result<()> {
+        self.queue()?;
+        self.wait()
+    }
     fn cost(&self) -> (MemoryPlan, Cost);
     fn profile(&self) -> Vec<PartTiming>;
 }
@@ -191,19 +211,22 @@ impl Steps for Training {
 }
 
 struct Predicting {
+    backend: Arc<dyn Backend>,
     executable: Box<dyn Executable>,
+    images: HostTensor,
     inputs: Vec<Buffer>,
     in_flight: InFlight,
 }
 
 impl Predicting {
-    fn new(backend: &dyn Backend, plan: &StepPlan, batch: &Batch, profile: bool) -> Result<Predicting> {
+    fn new(backend: &Arc<dyn Backend>, plan: &StepPlan, batch: &Batch, profile: bool) -> Result<Predicting> {
         let traced = prediction(plan)?;
         let executable = backend.compile(&traced.program, &options(profile))?;
         let upload = |tensor: &HostTensor| backend.upload(tensor, &Mesh::single(), &Sharding::REPLICATED);
         let variables = traced.variables.iter().map(|spec| upload(&spec.initial(0)));
         let inputs: Result<Vec<Buffer>, _> = variables.chain([upload(&batch.images)]).collect();
-        Ok(Predicting { executable, inputs: inputs?, in_flight: InFlight::default() })
+        let (backend, images) = (backend.clone(), batch.images.clone());
+        Ok(Predicting { backend, executable, images, inputs: inputs?, in_flight: InFlight::default() })
     }
 }
 
@@ -215,6 +238,18 @@ impl Steps for Predicting {
 
     fn wait(&mut self) -> Result<()> {
         Ok(self.in_flight.wait()?)
+    }
+
+    fn call(&mut self) -> Result<()> {
+        let images = self.backend.upload(&self.images, &Mesh::single(), &Sharding::REPLICATED)?;
+        if let Some(last) = self.inputs.last_mut() {
+            *last = images;
+        }
+        let outputs = self.executable.execute(&self.inputs)?;
+        for output in &outputs {
+            output.to_host()?;
+        }
+        Ok(())
     }
 
     fn cost(&self) -> (MemoryPlan, Cost) {

@@ -19,6 +19,7 @@ fn a_step_is_measured_without_the_command_line() {
         precision: "f32".into(),
         cores: Cores::Count(1),
         steps: 3,
+        latency: false,
         profile: true,
         started: Instant::now(),
     };
@@ -30,6 +31,27 @@ fn a_step_is_measured_without_the_command_line() {
     request = StepRequest { precision: "f17".into(), ..request };
     let error = measure_step(&subject, &backend, &request).err().unwrap().to_string();
     assert!(error.contains("f17") && error.contains("bf16"), "{error}");
+}
+
+#[test]
+fn latency_is_that_of_single_predictions_and_of_nothing_else() {
+    let options = SubjectOptions { batch_size: Some(1), ..SubjectOptions::default() };
+    let subject = Subject::named("fashion-cnn", &options).unwrap();
+    let backend: Arc<dyn Backend> = Arc::new(octant_cpu::CpuBackend::with_threads(1).unwrap());
+    let request = |mode| StepRequest {
+        mode,
+        precision: "f32".into(),
+        cores: Cores::Count(1),
+        steps: 20,
+        latency: true,
+        profile: false,
+        started: Instant::now(),
+    };
+    let step = measure_step(&subject, &backend, &request(StepMode::Infer)).unwrap().step;
+    assert_eq!(step.count(), 20);
+    assert!(step.least() > 0.0 && step.at(0.5) <= step.at(0.95) && step.at(0.95) <= step.at(0.99));
+    let error = measure_step(&subject, &backend, &request(StepMode::Train)).err().unwrap().to_string();
+    assert!(error.contains("--mode infer"), "{error}");
 }
 
 #[test]

@@ -32,10 +32,10 @@ pub(crate) enum Form {
 }
 
 /// An image as the network sees it, and how to get back.
-pub(crate) struct Prepared {
-    pub image: Image<u8>,
+pub struct PreparedImage {
+    pub(crate) image: Image<u8>,
     /// Height and width of the original.
-    pub size: [usize; 2],
+    pub(crate) size: [usize; 2],
     /// Where the original lies in the image; none where the transform is random.
     placed: Option<Placed>,
     fitted: Option<Fitted>,
@@ -97,18 +97,18 @@ impl Preparation {
         }
     }
 
-    pub fn prepare(&self, original: &Image<u8>) -> Result<Prepared> {
+    pub fn prepare(&self, original: &Image<u8>) -> Result<PreparedImage> {
         let size = [original.height(), original.width()];
         match &self.form {
             Form::Letterboxed(side) => {
                 let (image, fitted) = fit(original, *side)?;
-                Ok(Prepared { image, size, placed: None, fitted: Some(fitted) })
+                Ok(PreparedImage { image, size, placed: None, fitted: Some(fitted) })
             }
             Form::Transformed(pipeline) => {
                 let placed = pipeline.placed(size[0], size[1]);
-                Ok(Prepared { image: self.transformed(pipeline, original.clone())?, size, placed, fitted: None })
+                Ok(PreparedImage { image: self.transformed(pipeline, original.clone())?, size, placed, fitted: None })
             }
-            Form::Tiled { .. } => Ok(Prepared { image: original.clone(), size, placed: None, fitted: None }),
+            Form::Tiled { .. } => Ok(PreparedImage { image: original.clone(), size, placed: None, fitted: None }),
         }
     }
 
@@ -150,7 +150,7 @@ impl Decoder {
         &self,
         batch: &HostTensor,
         row: usize,
-        prepared: &Prepared,
+        prepared: &PreparedImage,
         options: &PredictOptions,
     ) -> Result<Output> {
         match self {
@@ -174,9 +174,14 @@ impl Decoder {
     }
 }
 
-impl Prepared {
+impl PreparedImage {
+    /// Its pixels, row by row, as a program takes them: see [`Predictor::run_rows`](crate::Predictor::run_rows).
+    pub fn pixels(&self) -> &[u8] {
+        self.image.values()
+    }
+
     /// Scores per pixel of what the network saw, per pixel of the original.
-    pub fn scores(&self, batch: &HostTensor, row: usize) -> Result<Image<u8>> {
+    pub(crate) fn scores(&self, batch: &HostTensor, row: usize) -> Result<Image<u8>> {
         let placed = self.placed.ok_or_else(|| -> PredictError {
             refusal!("the recipe's eval_transform moves pixels at random, so masks cannot be mapped back to the images")
         })?;
@@ -210,7 +215,7 @@ pub(crate) fn image(batch: &HostTensor, row: usize) -> Result<Image<u8>> {
 }
 
 /// Scores per pixel of what the network saw, as marked pixels of the original.
-fn mask(batch: &HostTensor, row: usize, prepared: &Prepared) -> Result<Output> {
+fn mask(batch: &HostTensor, row: usize, prepared: &PreparedImage) -> Result<Output> {
     const MARKED: u8 = 128;
     let scores = prepared.scores(batch, row)?;
     Ok(Output::Mask(Mask { marked: scores.map(|score| if score >= MARKED { 255 } else { 0 }) }))

@@ -44,6 +44,7 @@ mod writer;
 
 pub use cancel::Cancel;
 pub use check::BatchCheck;
+pub use decode::PreparedImage;
 pub use downloads::{Downloads, PRETRAINED, Progress};
 pub use error::{PredictError, Result};
 pub use evaluate::{EvalOptions, Evaluation};
@@ -60,6 +61,6 @@ pub use octant_export::{Port, WrittenFiles};
 pub use octant_metrics::boxes::Suppression;
 pub use prediction::{Boxes, Classes, Mask, Names, Output, Prediction, Values, csv_field};
 pub use predictor::{Input, PredictOptions, Predictor, PredictorMemory};
-pub use programs::Layer;
+pub use programs::{Layer, RowShape};
 pub use sources::{Source, Sources};
 pub use writer::{CocoResults, ResultWriter, Written};

@@ -1,12 +1,13 @@
 //! The predictor: a network on a device.
 
-use crate::decode::{self, Decoder, Form, Preparation, Prepared};
-use crate::error::{Result, refuse};
+use crate::decode::{self, Decoder, Form, Preparation, PreparedImage};
+use crate::error::{Result, refusal, refuse};
+use crate::export::OutputKind;
 use crate::network::described;
-use crate::programs::{Key, Programs};
-use crate::{Cancel, Layer, Network, NetworkFile, Output, Prediction};
-use octant_data::decode::{Channels, DecodeOptions, read_image};
-use octant_graph::{DType, Shape};
+use crate::programs::{Key, Programs, RowShape};
+use crate::{Cancel, Layer, Network, NetworkFile, OnnxExport, Output, Prediction};
+use octant_data::decode::{self as files, Channels, DecodeOptions, read_image};
+use octant_graph::DType;
 use octant_imaging::Image;
 use octant_metrics::boxes::Suppression;
 use octant_runtime::{Backend, MemoryPlan};
@@ -164,9 +165,18 @@ impl Predictor {
 
     /// Reads an image file with the channels that the network wants.
     pub fn read(&self, path: &Path) -> Result<Image<u8>> {
+        Ok(read_image(path, &self.decode_options())?.to_u8())
+    }
+
+    /// The same for the contents of an image file.
+    pub fn read_bytes(&self, file: &[u8]) -> Result<Image<u8>> {
+        let decoded = files::decode(file, &self.decode_options());
+        Ok(decoded.map_err(|problem| refusal!("the image cannot be read: {problem}"))?.to_u8())
+    }
+
+    fn decode_options(&self) -> DecodeOptions {
         let channels = if self.channels() == 1 { Channels::Gray } else { Channels::Rgb };
-        let options = DecodeOptions { channels, eight_bits: true, ..DecodeOptions::default() };
-        Ok(read_image(path, &options)?.to_u8())
+        DecodeOptions { channels, eight_bits: true, ..DecodeOptions::default() }
     }
 
     /// Predictions for images, in their order. Any number of threads may call it at once: weights and programs are shared, and a
@@ -205,11 +215,9 @@ impl Predictor {
 
     /// Predictions for images that are in memory.
     pub fn predict_images(&self, images: &[Image<u8>], cancel: &Cancel) -> Result<Vec<Prediction>> {
-        if let Some(image) = images.iter().find(|image| image.channels() != self.channels()) {
-            refuse!("the network takes images of {} channel(s), not of {}", self.channels(), image.channels());
-        }
         if let Form::Tiled { multiple, enlarges } = self.preparation.form {
             let whole = |image: &Image<u8>| {
+                self.check_channels(image)?;
                 let made = decode::tiled(image, [self.options.tile, multiple, enlarges], |tile| {
                     cancel.check()?;
                     decode::image(&self.run(Layer::Prediction, tile.dims(), &[tile])?, 0)
@@ -218,7 +226,7 @@ impl Predictor {
             };
             return images.iter().map(whole).collect();
         }
-        let prepared = images.iter().map(|image| self.preparation.prepare(image)).collect::<Result<Vec<_>>>()?;
+        let prepared = images.iter().map(|image| self.prepare(image)).collect::<Result<Vec<_>>>()?;
         let mut predictions = Vec::with_capacity(images.len());
         // Images of one size share a program; nearly always that is all of them.
         for same in prepared.chunk_by(|a, b| a.image.dims() == b.image.dims()) {
@@ -230,7 +238,7 @@ impl Predictor {
                 let pixels: Vec<&Image<u8>> = now.iter().map(|prepared| &prepared.image).collect();
                 let result = self.run(Layer::Prediction, dims, &pixels)?;
                 for (index, prepared) in now.iter().enumerate() {
-                    predictions.push(self.decoded(&result, index, prepared)?);
+                    predictions.push(self.decode_row(&result, index, prepared)?);
                 }
                 rest = later;
             }
@@ -238,28 +246,76 @@ impl Predictor {
         Ok(predictions)
     }
 
-    fn decoded(&self, result: &HostTensor, row: usize, prepared: &Prepared) -> Result<Prediction> {
+    fn check_channels(&self, image: &Image<u8>) -> Result<()> {
+        if image.channels() != self.channels() {
+            refuse!("the network takes images of {} channel(s), not of {}", self.channels(), image.channels());
+        }
+        Ok(())
+    }
+
+    /// An image as the network sees it: what [`predict`](Predictor::predict) does first. A caller that forms batches of its own
+    /// gives the pixels to [`run_rows`](Predictor::run_rows) and the result to [`decode_row`](Predictor::decode_row). Networks
+    /// without an [`image_size`](Predictor::image_size) predict whole images.
+    pub fn prepare(&self, image: &Image<u8>) -> Result<PreparedImage> {
+        self.check_channels(image)?;
+        self.preparation.prepare(image)
+    }
+
+    /// The prediction in one row of a result.
+    pub fn decode_row(&self, result: &HostTensor, row: usize, prepared: &PreparedImage) -> Result<Prediction> {
         let output = self.preparation.decoder.output(result, row, prepared, &self.options)?;
         Ok(Prediction::of(prepared.size, output))
     }
 
     /// The most images that one run takes.
     fn largest_batch(&self, image: [usize; 3]) -> usize {
-        self.programs.batches(Layer::Prediction, image).into_iter().max().unwrap_or(0).max(BATCH)
+        let rows = RowShape { layer: Layer::Prediction, dtype: DType::U8, image };
+        self.programs.batches(&rows).into_iter().max().unwrap_or(0).max(BATCH)
     }
 
-    /// Runs images of one size through the smallest program that takes them; one is compiled for exactly so many where there is
-    /// none. Rows that no image fills are zeros, and are not part of the result that is read.
+    /// Runs images of one size through the smallest program that takes them.
     pub(crate) fn run(&self, layer: Layer, image: [usize; 3], images: &[&Image<u8>]) -> Result<HostTensor> {
-        let fitting = self.programs.batches(layer, image).into_iter().filter(|&batch| batch >= images.len()).min();
-        let batch = fitting.unwrap_or(images.len());
-        let [height, width, channels] = image;
-        let input = Shape::new(DType::U8, [batch, height, width, channels]);
-        self.run_key(&Key { layer, input }, |bytes| {
-            let rows = bytes.chunks_exact_mut((height * width * channels).max(1));
-            rows.enumerate().for_each(|(row, bytes)| match images.get(row) {
-                Some(image) => bytes.copy_from_slice(image.values()),
-                None => bytes.fill(0),
+        let rows: Vec<&[u8]> = images.iter().map(|image| image.values()).collect();
+        self.run_rows(&RowShape { layer, dtype: DType::U8, image }, &rows)
+    }
+
+    /// Rows of pixels as [`prepare`](Predictor::prepare) makes them; none for networks that take images of any size.
+    pub fn image_rows(&self) -> Option<RowShape> {
+        let [height, width] = self.image_size()?;
+        Some(RowShape { layer: Layer::Prediction, dtype: DType::U8, image: [height, width, self.channels()] })
+    }
+
+    /// Rows of normalized f32 pixels, as exported files take them, and the name of what they return: the network's output, or of
+    /// detectors corners and scores per cell. None for networks that take images of any size.
+    pub fn tensor_rows(&self) -> Result<Option<(RowShape, &'static str)>> {
+        let Some([height, width]) = self.image_size() else { return Ok(None) };
+        let entry = self.network.entry()?;
+        let kind = OutputKind::of(entry.task, &self.network.recipe.task, &OnnxExport::default());
+        let layer = match kind {
+            OutputKind::Rows => Layer::Prediction,
+            OutputKind::Logits | OutputKind::Values | OutputKind::Image => Layer::Output,
+            OutputKind::Boxes | OutputKind::Classes | OutputKind::Mask => {
+                refuse!("a network alone does not return {}", kind.name())
+            }
+        };
+        let image = [height, width, entry.preprocessing.input[2]];
+        Ok(Some((RowShape { layer, dtype: DType::F32, image }, kind.name())))
+    }
+
+    /// Runs rows of one shape through the smallest program that takes them; one is compiled for exactly so many where there is
+    /// none. The result has a row per slot of the program: those behind the given ones have no meaning.
+    pub fn run_rows(&self, shape: &RowShape, rows: &[&[u8]]) -> Result<HostTensor> {
+        let bytes = shape.bytes();
+        if let Some(row) = rows.iter().find(|row| row.len() != bytes) {
+            refuse!("a row has {bytes} bytes, not {}", row.len());
+        }
+        let fitting = self.programs.batches(shape).into_iter().filter(|&batch| batch >= rows.len()).min();
+        let key = shape.key(fitting.unwrap_or(rows.len()));
+        self.run_key(&key, |block| {
+            let slots = block.chunks_exact_mut(bytes.max(1));
+            slots.enumerate().for_each(|(slot, block)| match rows.get(slot) {
+                Some(row) => block.copy_from_slice(row),
+                None => block.fill(0),
             });
         })
     }
@@ -281,12 +337,14 @@ impl Predictor {
     /// Compiles the programs for so many images at a time, so that no later call has to wait for a compiler. Calls with fewer
     /// images use the next larger one. Networks that take images of any size compile for the size of each.
     pub fn warm_up(&self, batches: &[usize]) -> Result<()> {
-        let Some([height, width]) = self.image_size() else { return Ok(()) };
-        for &batch in batches.iter().filter(|batch| **batch > 0) {
-            let input = Shape::new(DType::U8, [batch, height, width, self.channels()]);
-            self.programs.prepare(&Key { layer: Layer::Prediction, input }, &self.network)?;
-        }
-        Ok(())
+        let Some(shape) = self.image_rows() else { return Ok(()) };
+        self.warm_up_rows(&shape, batches)
+    }
+
+    /// The same for rows of any shape.
+    pub fn warm_up_rows(&self, shape: &RowShape, batches: &[usize]) -> Result<()> {
+        let prepare = |&batch: &usize| self.programs.prepare(&shape.key(batch), &self.network);
+        batches.iter().filter(|batch| **batch > 0).try_for_each(prepare)
     }
 
     /// The memory that predictions need with the programs that were compiled so far. Runs at the same time need `temporary` and

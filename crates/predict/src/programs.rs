@@ -4,7 +4,7 @@ use crate::error::{Result, refusal};
 use crate::network::Network;
 use octant_graph::{DType, Shape, Trace};
 use octant_nn::{Context, Mode};
-use octant_recipe::NormalizationMode;
+use octant_recipe::{NormalizationMode, Recipe};
 use octant_runtime::{Backend, Buffer, CompileOptions, Executable, MemoryPlan, Mesh, Program, Sharding};
 use octant_tensor::{AlignedBytes, Bytes, HostTensor};
 use octant_train::step::{self, StepOptions, StepPlan};
@@ -40,6 +40,30 @@ impl std::str::FromStr for Layer {
     }
 }
 
+/// What one row of a batch is, and what is wanted of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct RowShape {
+    /// What is wanted.
+    pub layer: Layer,
+    /// u8 for pixels from 0 to 255, f32 for normalized ones.
+    pub dtype: DType,
+    /// Height, width and channels.
+    pub image: [usize; 3],
+}
+
+impl RowShape {
+    /// The bytes of a row.
+    pub fn bytes(&self) -> usize {
+        self.image.iter().product::<usize>() * self.dtype.size()
+    }
+
+    /// The program for so many rows.
+    pub(crate) fn key(&self, batch: usize) -> Key {
+        let [height, width, channels] = self.image;
+        Key { layer: self.layer, input: Shape::new(self.dtype, [batch, height, width, channels]) }
+    }
+}
+
 /// A program is compiled once per key.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Key {
@@ -57,11 +81,25 @@ struct Compiled {
 /// A slot per key, so that compiling one program does not hold up calls of others.
 type Slot = Arc<Mutex<Option<Arc<Compiled>>>>;
 
+/// A program, and how it is kept.
+#[derive(Default)]
+struct Entry {
+    slot: Slot,
+    /// Compiled ahead: it is kept for ever.
+    pinned: bool,
+    /// The number of the last use of any program when this one was used last.
+    used: u64,
+}
+
+/// Programs that are kept although nobody compiled them ahead. Networks that take images of any size compile for each, and a
+/// program that is used for one image must not be kept for ever.
+const UNPINNED: usize = 32;
+
 /// The programs of a network.
 pub(crate) struct Programs {
     backend: Arc<dyn Backend>,
     weights: HashMap<String, Buffer>,
-    compiled: Mutex<HashMap<Key, Slot>>,
+    compiled: Mutex<HashMap<Key, Entry>>,
     /// Blocks for inputs that no run reads now.
     staging: Mutex<Vec<Arc<AlignedBytes>>>,
 }
@@ -99,16 +137,18 @@ impl Programs {
         &self.backend
     }
 
-    /// The batch sizes that programs for such images were compiled for.
-    pub fn batches(&self, layer: Layer, image: [usize; 3]) -> Vec<usize> {
+    /// The batch sizes that programs for such rows were compiled for.
+    pub fn batches(&self, rows: &RowShape) -> Vec<usize> {
         let compiled = locked(&self.compiled);
-        let of_images = |key: &&Key| key.layer == layer && key.input.dims()[1..] == image;
-        compiled.keys().filter(of_images).map(|key| key.input.dims()[0]).collect()
+        let of_rows = |key: &&Key| {
+            key.layer == rows.layer && key.input.dtype() == rows.dtype && key.input.dims()[1..] == rows.image
+        };
+        compiled.keys().filter(of_rows).map(|key| key.input.dims()[0]).collect()
     }
 
     /// The memory of every program that was compiled.
     pub fn memory(&self) -> Vec<MemoryPlan> {
-        let slots: Vec<Slot> = locked(&self.compiled).values().cloned().collect();
+        let slots: Vec<Slot> = locked(&self.compiled).values().map(|entry| entry.slot.clone()).collect();
         slots.iter().filter_map(|slot| locked(slot).as_ref().map(|compiled| compiled.executable.memory())).collect()
     }
 
@@ -119,11 +159,29 @@ impl Programs {
 
     /// Compiles the program of a key, unless it is there.
     pub fn prepare(&self, key: &Key, network: &Network) -> Result<()> {
+        self.slot(key, true);
         self.compiled(key, network).map(drop)
     }
 
+    /// The slot of a key. Of the programs that nobody compiled ahead, the one that was used longest ago makes room.
+    fn slot(&self, key: &Key, pin: bool) -> Slot {
+        let mut compiled = locked(&self.compiled);
+        let used = compiled.values().map(|entry| entry.used).max().unwrap_or(0) + 1;
+        let unpinned = compiled.iter().filter(|(other, entry)| !entry.pinned && *other != key);
+        if unpinned.clone().count() >= UNPINNED
+            && !compiled.contains_key(key)
+            && let Some(oldest) = unpinned.min_by_key(|(_, entry)| entry.used).map(|(oldest, _)| oldest.clone())
+        {
+            compiled.remove(&oldest);
+        }
+        let entry = compiled.entry(key.clone()).or_default();
+        entry.pinned |= pin;
+        entry.used = used;
+        entry.slot.clone()
+    }
+
     fn compiled(&self, key: &Key, network: &Network) -> Result<Arc<Compiled>> {
-        let slot = locked(&self.compiled).entry(key.clone()).or_default().clone();
+        let slot = self.slot(key, false);
         let mut slot = locked(&slot);
         if let Some(compiled) = &*slot {
             return Ok(compiled.clone());
@@ -175,7 +233,7 @@ pub(crate) fn traced(key: &Key, network: &Network) -> Result<(Program, Vec<Strin
     let &[batch, height, width, channels] = key.input.dims() else {
         return Err(refusal!("{} are no images", key.input));
     };
-    if key.layer == Layer::Prediction {
+    if key.layer == Layer::Prediction && key.input.dtype() == DType::U8 {
         let task = network.task([height, width, channels])?;
         let step = StepOptions { batch_size: batch, ..network.recipe.step.clone() };
         let plan = StepPlan { step, ..StepPlan::new(task, batch) };
@@ -194,14 +252,20 @@ pub(crate) fn traced(key: &Key, network: &Network) -> Result<(Program, Vec<Strin
     };
     let normal = normalized(&images, &normalize).convert(precision.dtype());
     // Traced beside the whole network, which declares all variables in their usual order.
-    let output = match network.warm_up {
+    let output = || match network.warm_up {
         true => model.outputs(&scope, &normal, true).swap_remove(0),
         false => model.forward(&scope, &normal),
     };
     let result = match key.layer {
-        Layer::Output | Layer::Prediction => output,
-        Layer::Map => model.features(&scope, &normal),
-        Layer::Pooled => model.pool(&scope, &model.features(&scope, &normal)),
+        Layer::Output => output(),
+        Layer::Map => (output(), model.features(&scope, &normal)).1,
+        Layer::Pooled => (output(), model.pool(&scope, &model.features(&scope, &normal))).1,
+        // A detector's own output is numbers per cell of its feature maps; corners and scores are what others can read.
+        Layer::Prediction => {
+            let recipe = Recipe { normalize: NormalizationMode::None, ..network.recipe.clone() };
+            let task = octant_recipe::task(&recipe, network.outputs, [height, width, channels], network.warm_up)?;
+            task.predict(&context, &images)
+        }
     };
     let variables = context.variables();
     let paths: Vec<String> = variables.iter().map(|variable| variable.spec.path.clone()).collect();

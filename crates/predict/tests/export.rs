@@ -152,6 +152,18 @@ fn layouts_batches_and_opsets_do_not_change_predictions() {
 }
 
 #[test]
+fn attention_is_one_operator_where_onnx_has_it() {
+    for (name, half) in [("vit-test", false), ("swin-test", false), ("vit-test", true)] {
+        let options = OnnxExport { opset: 23, half, ..OnnxExport::default() };
+        let model = network(name).to_onnx(&options).unwrap();
+        let operators = model.operators();
+        assert!(operators.contains_key("Attention") && !operators.contains_key("Exp"), "{name}: {operators:?}");
+        let Some(found) = checked(name, &options, &SIZES) else { return };
+        assert!(found.difference < if half { 3e-2 } else { 1e-4 }, "{name}: {}", found.difference);
+    }
+}
+
+#[test]
 fn boxes_after_suppression_are_those_of_the_predictor() {
     for (score, most) in [(0.45, 300), (0.4, 7)] {
         let boxes = Some(Suppression { score, most, ..Suppression::prediction() });

@@ -137,3 +137,23 @@ fn throughput_of_eight_threads_against_one() {
     ratios.sort_by(f64::total_cmp);
     println!("eight threads / one thread, seven rounds: {ratios:.3?}");
 }
+
+#[test]
+fn programs_for_images_of_many_sizes_were_kept_for_ever() {
+    let device: Arc<dyn Backend> = Arc::new(CpuBackend::with_threads(1).unwrap());
+    let network = Network::of_model(octant_zoo::find("edsr-tiny").unwrap(), None, &ModelChoice::default()).unwrap();
+    let predictor = Predictor::new(network, &device, PredictOptions::default()).unwrap();
+    let image = |side: usize| Image::from_fn(8 + side, 9, 3, |row, column, _| (row * 5 + column) as u8);
+    let first = predictor.predict([image(0)]).unwrap();
+    for side in 0..80 {
+        predictor.predict([image(side)]).unwrap();
+    }
+    assert!(predictor.memory().programs <= 40, "{:?}", predictor.memory());
+    // One that made room is compiled again, and predicts the same.
+    let (Output::Image(before), Output::Image(after)) =
+        (&first[0].output, &predictor.predict([image(0)]).unwrap()[0].output)
+    else {
+        panic!("it makes images")
+    };
+    assert_eq!(before.values(), after.values());
+}

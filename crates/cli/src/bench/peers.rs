@@ -43,7 +43,7 @@ fn work(subject: &Subject, arguments: &Arguments) -> Vec<String> {
         ("--size", subject.size.to_string()),
         ("--mode", arguments.mode.clone()),
         ("--precision", arguments.precision.clone()),
-        ("--steps", arguments.steps.to_string()),
+        ("--steps", arguments.steps().to_string()),
         ("--threads", threads.to_string()),
     ];
     let flags = flags.into_iter().flat_map(|(flag, value)| [flag.to_string(), value]);

@@ -10,12 +10,13 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 pub(super) fn run(subject: &Subject, arguments: &Arguments, started: Instant) -> Result<()> {
-    let Arguments { precision, cores, steps, profile, .. } = arguments;
+    let Arguments { precision, cores, profile, latency, .. } = arguments;
     let request = StepRequest {
         mode: arguments.mode.parse()?,
         precision: precision.clone(),
         cores: *cores,
-        steps: *steps,
+        steps: arguments.steps(),
+        latency: *latency,
         profile: *profile,
         started,
     };
@@ -38,6 +39,9 @@ fn show(subject: &Subject, device: &str, figures: &StepFigures, arguments: &Argu
     let per_second = *batch_size as f64 / median;
     let gflops = cost.flops / median / 1e9;
     let share = gflops / gemm_gflops;
+    if arguments.latency {
+        return show_latency(subject, device, figures, arguments);
+    }
     if arguments.json {
         return Json::line(json!({
             "event": "done", "model": name, "mode": arguments.mode, "batch_size": batch_size, "size": size,
@@ -72,4 +76,25 @@ fn show(subject: &Subject, device: &str, figures: &StepFigures, arguments: &Argu
         "work",
         100.0 * share
     );
+}
+
+/// The percentiles of single calls.
+fn show_latency(subject: &Subject, device: &str, figures: &StepFigures, arguments: &Arguments) {
+    let Subject { name, batch_size, size, .. } = subject;
+    let step = &figures.step;
+    if arguments.json {
+        let ms = |seconds: f64| seconds * 1e3;
+        return Json::line(json!({
+            "event": "done", "model": name, "mode": arguments.mode, "batch_size": batch_size, "size": size,
+            "precision": arguments.precision, "device": device, "calls": step.count(),
+            "latency_ms_p50": ms(step.at(0.5)), "latency_ms_p95": ms(step.at(0.95)), "latency_ms_p99": ms(step.at(0.99)),
+            "latency_ms_least": ms(step.least()), "latency_ms_most": ms(step.at(1.0)), "peak_rss_bytes": figures.peak_bytes,
+        }));
+    }
+    let time = |seconds: f64| duration(Duration::from_secs_f64(seconds));
+    println!("{name} infer in {}: {batch_size} of {size}×{size} per call on {device}", arguments.precision);
+    let shares = [("p50", 0.5), ("p95", 0.95), ("p99", 0.99)];
+    let shown = shares.map(|(name, share)| format!("{name} {}", time(step.at(share)))).join(", ");
+    println!("  {:<14} {shown} (of {} calls, one at a time; least {})", "latency", step.count(), time(step.least()));
+    println!("  {:<14} {}", "peak memory", bytes(figures.peak_bytes));
 }

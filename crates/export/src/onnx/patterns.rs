@@ -88,11 +88,12 @@ impl Writer<'_> {
     /// The axis along which `value` repeats a reduction of `of`.
     fn reduces(&self, value: ValueId, kind: Reduction, of: ValueId) -> Option<usize> {
         let mut base = value;
-        // Through repetitions and axes of length 1.
+        // Through repetitions, axes of length 1, and bits that hide a maximum from its gradient: the result has the type of
+        // what is reduced, so they are read back.
         loop {
             let node = self.producer(base);
             match &node.op {
-                Op::Broadcast { .. } | Op::Reshape { .. } => base = node.inputs[0],
+                Op::Broadcast { .. } | Op::Reshape { .. } | Op::Bitcast(_) => base = node.inputs[0],
                 Op::Reduce { kind: found, axes } if *found == kind && node.inputs[0] == of => {
                     let &[axis] = &axes[..] else { return None };
                     // The result must lie along the axes that are left.

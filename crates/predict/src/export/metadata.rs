@@ -88,7 +88,7 @@ const LICENSE: &str = "license";
 
 /// What a file returns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum OutputKind {
+pub(crate) enum OutputKind {
     /// The network's output before softmax or sigmoid.
     Logits,
     /// Numbers.

@@ -24,8 +24,9 @@ use octant_train::step::StepOptions;
 use octant_zoo::ModelTask;
 
 pub use check::{ExportCheck, check_export, exported_network};
+use metadata::FileFacts;
+pub(crate) use metadata::OutputKind;
 pub use metadata::{ExportFormat, ExportedFacts};
-use metadata::{FileFacts, OutputKind};
 pub use peer::{PeerChoice, PeerRuntime};
 pub use stablehlo::StablehloExport;
 
@@ -151,26 +152,23 @@ impl Network {
         graph: &ExportedGraph,
     ) -> Result<Graph> {
         let dims = [batch, height, width, channels];
-        if let ExportedGraph::Bytes = graph {
-            let key = Key { layer: Layer::Prediction, input: Shape::new(DType::U8, dims) };
+        let ExportedGraph::Boxes(rules) = graph else {
+            let key = match (graph, self.entry()?.task) {
+                (ExportedGraph::Bytes, _) => Key { layer: Layer::Prediction, input: Shape::new(DType::U8, dims) },
+                (_, ModelTask::Detect) => Key { layer: Layer::Prediction, input: Shape::new(DType::F32, dims) },
+                (_, ModelTask::Classify | ModelTask::Segment | ModelTask::Translate) => {
+                    Key { layer: Layer::Output, input: Shape::new(DType::F32, dims) }
+                }
+            };
             return Ok(programs::traced(&key, self)?.0.graph);
-        }
-        let input = Shape::new(DType::F32, dims);
-        if self.entry()?.task != ModelTask::Detect {
-            let (program, _) = programs::traced(&Key { layer: Layer::Output, input }, self)?;
-            return Ok(program.graph);
-        }
-        // A detector's own output is numbers per cell of its feature maps; corners and scores are what others can read.
+        };
         let recipe = Recipe { normalize: NormalizationMode::None, ..self.recipe.clone() };
         let task = octant_recipe::task(&recipe, self.outputs, [height, width, channels], self.warm_up)?;
         let trace = Trace::new();
-        let images = trace.input("images", input);
+        let images = trace.input("images", Shape::new(DType::F32, dims));
         let context = Context::new(&trace, Mode::Evaluate, recipe.step.precision);
         let rows = task.predict(&context, &images).convert(DType::F32);
-        Ok(match graph {
-            ExportedGraph::Boxes(rules) => trace.finish(&stablehlo::boxes(&rows, rules))?,
-            ExportedGraph::Bytes | ExportedGraph::Normalized => trace.finish(&[rows])?,
-        })
+        Ok(trace.finish(&stablehlo::boxes(&rows, rules))?)
     }
 
     /// The predictor's rule for boxes. A head without repeated boxes needs no suppression.

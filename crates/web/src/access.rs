@@ -1,43 +1,56 @@
-//! What a request may look like at all, and what every answer says to the browser.
+//! Which requests a server looks at all, and what every response tells a browser.
 //!
 //! Loopback alone does not keep other web sites out: a name that they own can be made to point at 127.0.0.1. So requests
 //! must name this server by an address that is on a list, with its port; must not come from a page of another origin; and
 //! on addresses that others can reach must carry a token.
 
-use crate::server::host_of;
+use crate::endpoint::host_of;
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::header::{self, HeaderName, HeaderValue};
 use axum::http::{HeaderMap, Method, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use axum::{Router, middleware};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
 const LONGEST_URI: usize = 8192;
-/// The one address that changes something, on boards that allow it.
-pub(crate) const EDITED: &str = "/api/notes";
-/// How much it may be sent.
-pub(crate) const LARGEST_EDIT: usize = 64 << 10;
-const COOKIE: &str = "octant-board";
 
 /// The address of this machine that a connection was made to.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Reached(pub SocketAddr);
+pub struct Reached(pub SocketAddr);
+
+/// Requests that a server takes besides GET and HEAD, which have no body.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Posts {
+    /// None.
+    Never,
+    /// From this server's own page, to one address, with a body of at most so many bytes.
+    FromPage(&'static str, usize),
+    /// From any client that may ask at all; who reads a body limits it.
+    FromClients,
+}
 
 /// Who may ask.
 #[derive(Debug, Clone)]
 pub struct Access {
     /// `host:port` as a browser writes it.
     hosts: Vec<String>,
+    /// Names that were given, which a proxy with TLS may serve on its own port.
+    names: Vec<String>,
     token: Option<String>,
-    /// Notes and tags of runs may be changed.
-    edits: bool,
+    /// What browsers keep the token in.
+    cookie: &'static str,
+    posts: Posts,
+    /// Paths that need no token.
+    open: &'static [&'static str],
 }
 
 impl Access {
-    /// For a server at that address. `names` are further names by which browsers reach it.
-    pub fn new(address: SocketAddr, names: &[String], token: Option<String>) -> Access {
+    /// For a server at that address. `names` are further names by which clients reach it. A browser keeps the token in the
+    /// cookie.
+    pub fn new(address: SocketAddr, names: &[String], token: Option<String>, cookie: &'static str) -> Access {
         let port = address.port();
         let mut hosts: Vec<String> = Vec::new();
         let mut add = |host: &str| {
@@ -47,63 +60,83 @@ impl Access {
             }
         };
         ["localhost", "127.0.0.1", "[::1]"].into_iter().for_each(&mut add);
-        names.iter().map(|name| name.to_ascii_lowercase()).for_each(|name| add(&name));
+        let names: Vec<String> = names.iter().map(|name| name.to_ascii_lowercase()).collect();
+        names.iter().for_each(|name| add(name));
         if !address.ip().is_unspecified() && !address.ip().is_loopback() {
             add(&host_of(address.ip()));
         }
-        Access { hosts, token, edits: false }
+        Access { hosts, names, token, cookie, posts: Posts::Never, open: &[] }
     }
 
-    /// Lets pages of this server change notes and tags.
-    pub fn editable(self, edits: bool) -> Access {
-        Access { edits, ..self }
+    /// Takes requests with bodies.
+    pub fn with_posts(self, posts: Posts) -> Access {
+        Access { posts, ..self }
+    }
+
+    /// Paths that need no token, such as those that tell whether the server lives.
+    pub fn with_open(self, open: &'static [&'static str]) -> Access {
+        Access { open, ..self }
+    }
+
+    /// Puts this in front of all routes.
+    pub fn guard(self, router: Router) -> Router {
+        router.layer(middleware::from_fn_with_state(Arc::new(self), guard))
     }
 
     /// Whether a browser may call this server that. A server on all addresses of a machine cannot list them ahead, but
     /// every connection knows to which one it was made; a name that somebody else owns never equals a number.
-    pub(crate) fn allows_host(&self, host: &str, reached: Option<Reached>) -> bool {
+    fn allows_host(&self, host: &str, reached: Option<Reached>) -> bool {
         let is_own = |Reached(address): Reached| {
             let own = host_of(address.ip().to_canonical());
             host == format!("{own}:{}", address.port()) || (address.port() == 80 && host == own)
         };
-        self.hosts.iter().any(|allowed| allowed.eq_ignore_ascii_case(host)) || reached.is_some_and(is_own)
+        let is_listed = |list: &[String]| list.iter().any(|allowed| allowed.eq_ignore_ascii_case(host));
+        is_listed(&self.hosts) || is_listed(&self.names) || reached.is_some_and(is_own)
     }
 
     fn check(&self, request: &Request) -> Result<(), (StatusCode, &'static str)> {
         let headers = request.headers();
         let uri = request.uri();
         let reached = request.extensions().get::<Reached>().copied();
-        let is_edit = self.edits && request.method() == Method::POST && uri.path() == EDITED;
-        if !is_edit && ![Method::GET, Method::HEAD].contains(request.method()) {
-            return Err((StatusCode::METHOD_NOT_ALLOWED, "the board only answers GET: it changes nothing"));
+        let is_post = request.method() == Method::POST;
+        let (may_post, most) = match self.posts {
+            Posts::Never => (false, 0),
+            Posts::FromPage(path, most) if is_post && uri.path() == path => (true, most),
+            Posts::FromPage(..) => (false, 0),
+            Posts::FromClients if is_post => (true, usize::MAX),
+            Posts::FromClients => (false, 0),
+        };
+        if !may_post && ![Method::GET, Method::HEAD].contains(request.method()) {
+            return Err((StatusCode::METHOD_NOT_ALLOWED, "this address only answers GET"));
         }
         if uri.to_string().len() > LONGEST_URI {
             return Err((StatusCode::URI_TOO_LONG, "the address is too long"));
         }
         let mut hosts = headers.get_all(header::HOST).iter();
-        let host = hosts.next().and_then(|host| host.to_str().ok()).unwrap_or_default();
+        // HTTP/2 has the name in the address instead.
+        let named = hosts.next().map(|host| host.to_str().unwrap_or_default());
+        let host = named.or(uri.authority().map(|name| name.as_str())).unwrap_or_default();
         if hosts.next().is_some()
             || !self.allows_host(host, reached)
             || uri.authority().is_some_and(|name| name.as_str() != host)
         {
             return Err((
                 StatusCode::FORBIDDEN,
-                "this server is not reached by that name; start the board with --name and the name to allow it",
+                "this server is not reached by that name; start it with --name and the name to allow it",
             ));
         }
         if !self.is_own_origin(headers, reached) {
             return Err((StatusCode::FORBIDDEN, "pages of other origins may not ask"));
         }
-        if is_edit && !headers.contains_key(header::ORIGIN) {
-            return Err((StatusCode::FORBIDDEN, "changes come from the board's own page"));
+        if may_post && matches!(self.posts, Posts::FromPage(..)) && !headers.contains_key(header::ORIGIN) {
+            return Err((StatusCode::FORBIDDEN, "changes come from this server's own page"));
         }
         let length = headers.get(header::CONTENT_LENGTH).map(|length| length.to_str().ok()?.parse::<usize>().ok());
-        let most = if is_edit { LARGEST_EDIT } else { 0 };
         let is_too_long = length.is_some_and(|length| length.is_none_or(|length| length > most));
-        if is_too_long || headers.contains_key(header::TRANSFER_ENCODING) {
-            return Err((StatusCode::PAYLOAD_TOO_LARGE, "the request's body is larger than the board takes"));
+        if is_too_long || (most < usize::MAX && headers.contains_key(header::TRANSFER_ENCODING)) {
+            return Err((StatusCode::PAYLOAD_TOO_LARGE, "the request's body is larger than this address takes"));
         }
-        // No address of the board needs an encoded letter, a dot between two slashes or a backslash.
+        // No address here needs an encoded letter, a dot between two slashes or a backslash.
         let path = uri.path();
         if path.contains(['%', '\\', ':', '\0']) || path.contains("..") || path.contains("//") || path.contains("/./") {
             return Err((StatusCode::BAD_REQUEST, "there is no such address"));
@@ -114,7 +147,10 @@ impl Access {
     fn is_own_origin(&self, headers: &HeaderMap, reached: Option<Reached>) -> bool {
         let text = |name: HeaderName| headers.get(name).map(|value| value.to_str().unwrap_or_default());
         if let Some(origin) = text(header::ORIGIN) {
-            return origin.strip_prefix("http://").is_some_and(|host| self.allows_host(host, reached));
+            // Only a proxy has TLS, and it serves one of the names.
+            let secure = origin.strip_prefix("https://").map(|host| self.names.iter().any(|name| name == host));
+            let plain = origin.strip_prefix("http://").map(|host| self.allows_host(host, reached));
+            return secure.or(plain).unwrap_or(false);
         }
         // A link from elsewhere may open a page; scripts and images of elsewhere get nothing.
         match text(HeaderName::from_static("sec-fetch-site")) {
@@ -129,10 +165,13 @@ impl Access {
     /// `Ok(true)` when the token came with the address and should become a cookie.
     fn check_token(&self, request: &Request) -> Result<bool, ()> {
         let Some(token) = &self.token else { return Ok(false) };
+        if self.open.contains(&request.uri().path()) {
+            return Ok(false);
+        }
         let cookies = request.headers().get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
         let mut given =
             cookies.flat_map(|cookies| cookies.split(';')).filter_map(|cookie| cookie.trim().split_once('='));
-        if given.any(|(name, value)| name == COOKIE && is_same(value, token)) {
+        if given.any(|(name, value)| name == self.cookie && is_same(value, token)) {
             return Ok(false);
         }
         let bearer = request.headers().get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
@@ -141,7 +180,8 @@ impl Access {
         }
         let query = request.uri().query().unwrap_or_default();
         match query.split('&').filter_map(|pair| pair.strip_prefix("token=")).any(|value| is_same(value, token)) {
-            true => Ok(true),
+            // A page is opened again without it; a client that posts continues its request.
+            true => Ok(request.method() == Method::GET),
             false => Err(()),
         }
     }
@@ -153,12 +193,13 @@ fn is_same(given: &str, token: &str) -> bool {
 }
 
 /// Refuses what is not for this server; adds the headers that keep a page from reaching out or being framed.
-pub(crate) async fn guard(State(access): State<Arc<Access>>, request: Request, next: Next) -> Response {
+async fn guard(State(access): State<Arc<Access>>, request: Request, next: Next) -> Response {
     let mut response = match access.check(&request) {
         Err(refusal) => refusal.into_response(),
         Ok(()) => match access.check_token(&request) {
             Err(()) => {
-                (StatusCode::UNAUTHORIZED, "open the address with the token that the board printed").into_response()
+                let text = "open the address with the token that was printed, or send `Authorization: Bearer TOKEN`";
+                (StatusCode::UNAUTHORIZED, text).into_response()
             }
             Ok(true) => keep_token(&access),
             Ok(false) => next.run(request).await,
@@ -189,7 +230,7 @@ const HEADERS: [(&str, &str); 8] = [
 /// The token moves from the address, where it would be seen, into a cookie that scripts cannot read.
 fn keep_token(access: &Access) -> Response {
     let token = access.token.as_deref().unwrap_or_default();
-    let cookie = format!("{COOKIE}={token}; HttpOnly; SameSite=Strict; Path=/");
+    let cookie = format!("{}={token}; HttpOnly; SameSite=Strict; Path=/", access.cookie);
     let response = Response::builder()
         .status(StatusCode::SEE_OTHER)
         .header(header::LOCATION, "/")
@@ -199,7 +240,7 @@ fn keep_token(access: &Access) -> Response {
 }
 
 /// A token that cannot be guessed.
-pub(crate) fn new_token() -> String {
+pub fn new_token() -> String {
     use std::hash::{BuildHasher, RandomState};
     // Each state is seeded from the system's random numbers.
     (0..3).map(|index| format!("{:016x}", RandomState::new().hash_one(index))).collect()

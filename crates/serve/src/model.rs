@@ -1,0 +1,166 @@
+//! A network that is served: what it takes, what it returns, and the version that is loaded now.
+
+use crate::error::{Reason, Refusal, ServeError};
+use crate::metrics::ModelMetrics;
+use crate::outputs;
+use crate::plan::BatchPlan;
+use crate::protocol::{DataType, TensorSpec};
+use crate::queue::Queue;
+use crate::server::{ServeEvent, ServeOptions};
+use octant_predict::{Network, PredictError, PredictOptions, Predictor, RowShape};
+use octant_runtime::Backend;
+use std::path::PathBuf;
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::{Duration, Instant};
+
+/// The input that takes normalized tensors, named as in exported files.
+pub(crate) const TENSORS: &str = "images";
+/// The input that takes encoded images, or pixels of any size.
+pub(crate) const IMAGES: &str = "image";
+/// Runs by which the time of a program is measured; the least counts.
+const TIMED: usize = 2;
+
+/// A network to serve.
+pub struct ModelSource {
+    /// The name in addresses: letters, digits, `.`, `_` and `-`.
+    pub name: String,
+    /// The network.
+    pub network: Network,
+    /// Where it came from, to load it again when that changes: a run directory or a file of weights.
+    pub path: Option<PathBuf>,
+    /// Which checkpoint of the run; the best one if not given.
+    pub checkpoint: Option<String>,
+    /// How predictions are made.
+    pub options: PredictOptions,
+}
+
+/// A version of a model, ready to predict.
+pub(crate) struct Loaded {
+    pub predictor: Predictor,
+    /// Counts the versions, from 1 on.
+    pub version: u64,
+    /// Normalized tensors, where the network has a fixed size, and the name of what they return.
+    pub tensors: Option<(RowShape, &'static str)>,
+    /// Tensors are `[N, C, H, W]`; otherwise `[N, H, W, C]`.
+    pub channels_first: bool,
+    pub inputs: Vec<TensorSpec>,
+    pub outputs: Vec<TensorSpec>,
+    plans: Vec<(RowShape, BatchPlan)>,
+}
+
+impl Loaded {
+    /// Uploads a network, compiles its programs and measures them.
+    pub fn new(
+        name: &str,
+        network: Network,
+        choice: &PredictOptions,
+        version: u64,
+        device: &Arc<dyn Backend>,
+        options: &ServeOptions,
+        report: &dyn Fn(ServeEvent),
+    ) -> Result<Loaded, PredictError> {
+        let predictor = Predictor::new(network, device, choice.clone())?;
+        let tensors = predictor.tensor_rows()?;
+        let sizes = BatchPlan::sizes(options.max_batch);
+        let mut plans = Vec::new();
+        let mut returned = None;
+        for shape in predictor.image_rows().into_iter().chain(tensors.map(|(shape, _)| shape)) {
+            let zeros = vec![0; shape.bytes()];
+            let mut times = Vec::new();
+            for &size in &sizes {
+                let begun = Instant::now();
+                predictor.warm_up_rows(&shape, &[size])?;
+                let rows = vec![&zeros[..]; size];
+                let mut least = Duration::MAX;
+                for _ in 0..TIMED {
+                    let begun = Instant::now();
+                    let result = predictor.run_rows(&shape, &rows)?;
+                    least = least.min(begun.elapsed());
+                    if tensors.is_some_and(|(tensors, _)| tensors == shape) {
+                        returned = Some(result.dims()[1..].to_vec());
+                    }
+                }
+                times.push((size, least));
+                report(ServeEvent::Compiled { model: name, batch: size, took: begun.elapsed(), run: least });
+            }
+            plans.push((shape, BatchPlan::new(times)));
+        }
+        let channels_first = options.channels_first;
+        let mut inputs = vec![TensorSpec::new(IMAGES, DataType::Bytes, &[None])];
+        let mut outputs = outputs::specs(&predictor)?;
+        if let (Some((shape, name)), Some(dims)) = (tensors, returned) {
+            let spec = |name, dims: &[usize]| {
+                let dims: Vec<_> =
+                    std::iter::once(None).chain(outside(dims, channels_first).into_iter().map(Some)).collect();
+                TensorSpec::new(name, DataType::Fp32, &dims)
+            };
+            inputs.insert(0, spec(TENSORS, &shape.image));
+            if !outputs.iter().any(|output| output.name == name) {
+                outputs.push(spec(name, &dims));
+            }
+        }
+        Ok(Loaded { predictor, version, tensors, channels_first, inputs, outputs, plans })
+    }
+
+    /// How many rows of a shape a batch takes.
+    pub fn plan(&self, shape: &RowShape) -> BatchPlan {
+        self.plans.iter().find(|(planned, _)| planned == shape).map(|(_, plan)| plan.clone()).unwrap_or_default()
+    }
+}
+
+/// The axes of a row as clients see them: images of tensors may have their channels first.
+pub(crate) fn outside(dims: &[usize], channels_first: bool) -> Vec<usize> {
+    match dims {
+        &[height, width, channels] if channels_first => vec![channels, height, width],
+        other => other.to_vec(),
+    }
+}
+
+/// A model under its name.
+pub(crate) struct Model {
+    pub name: String,
+    pub queue: Arc<Queue>,
+    pub metrics: Arc<ModelMetrics>,
+    loaded: RwLock<Arc<Loaded>>,
+}
+
+impl Model {
+    pub fn new(name: String, loaded: Loaded, options: &ServeOptions) -> Model {
+        let queue = Arc::new(Queue::new(options.queue, options.max_batch, options.max_delay));
+        let metrics = Arc::new(ModelMetrics::new(options.max_batch));
+        Model { name, queue, metrics, loaded: RwLock::new(Arc::new(loaded)) }
+    }
+
+    /// The version that requests get now.
+    pub fn loaded(&self) -> Arc<Loaded> {
+        self.loaded.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The same, where it is the one that a request names; an empty name means any.
+    pub fn version(&self, wanted: &str) -> Result<Arc<Loaded>, Refusal> {
+        let loaded = self.loaded();
+        if wanted.is_empty() || wanted == loaded.version.to_string() {
+            return Ok(loaded);
+        }
+        let text = format!("version {wanted} of {} is not served; version {} is", self.name, loaded.version);
+        Err(Refusal::new(Reason::Missing, text))
+    }
+
+    /// Requests from now on get another version; those under way finish with theirs.
+    pub fn replace(&self, loaded: Loaded) {
+        *self.loaded.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(loaded);
+    }
+}
+
+/// Checks a name for addresses.
+pub(crate) fn check_name(name: &str) -> Result<(), ServeError> {
+    let is_good = |letter: char| letter.is_ascii_alphanumeric() || ['.', '_', '-'].contains(&letter);
+    // Two dots would be refused in an address.
+    if name.is_empty() || name.len() > 128 || !name.chars().all(is_good) || name.contains("..") {
+        let text = format!(
+            "\"{name}\" cannot be the name of a model: use letters, digits, `.`, `_` and `-`; NAME=PATH gives another"
+        );
+        return Err(ServeError::Options(text));
+    }
+    Ok(())
+}

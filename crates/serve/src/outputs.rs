@@ -1,0 +1,142 @@
+//! Predictions as tensors, named as in files that are exported with their preprocessing.
+
+use crate::error::{Reason, Refusal, invalid};
+use crate::protocol::{Data, DataType, Tensor, TensorSpec};
+use octant_imaging::Image;
+use octant_predict::{Output, PredictError, Prediction, Predictor};
+use octant_recipe::TaskOutput;
+
+/// How many of the likeliest classes are listed.
+const TOP: usize = 5;
+/// The class of rows that hold no box.
+const NO_CLASS: i64 = -1;
+
+/// The outputs for encoded images.
+pub(crate) fn specs(predictor: &Predictor) -> Result<Vec<TensorSpec>, PredictError> {
+    let network = predictor.network();
+    let (count, any) = (network.outputs, None);
+    let spec = TensorSpec::new;
+    Ok(match network.output()? {
+        TaskOutput::Classes => {
+            let top = Some(count.min(TOP));
+            vec![
+                spec("probabilities", DataType::Fp32, &[any, Some(count)]),
+                spec("classes", DataType::Int64, &[any, top]),
+                spec("scores", DataType::Fp32, &[any, top]),
+                spec("labels", DataType::Bytes, &[any, top]),
+            ]
+        }
+        TaskOutput::Values => vec![spec("values", DataType::Fp32, &[any, Some(count)])],
+        TaskOutput::Mask => vec![spec("mask", DataType::Uint8, &[any, any, any])],
+        TaskOutput::Boxes => vec![
+            spec("boxes", DataType::Fp32, &[any, any, Some(4)]),
+            spec("scores", DataType::Fp32, &[any, any]),
+            spec("classes", DataType::Int64, &[any, any]),
+            spec("labels", DataType::Bytes, &[any, any]),
+        ],
+        TaskOutput::Image => vec![spec("image", DataType::Uint8, &[any, any, any, Some(predictor.channels())])],
+    })
+}
+
+fn tensor(name: &str, datatype: DataType, shape: &[usize], data: Data) -> Tensor {
+    Tensor { name: name.into(), datatype, shape: shape.to_vec(), data }
+}
+
+fn strings(texts: Vec<String>) -> Data {
+    Data::Strings(texts.into_iter().map(|text| text.into_bytes().into()).collect())
+}
+
+/// The outputs for the predictions of a request, which are of one network.
+pub(crate) fn tensors(predictions: &[Prediction]) -> Result<Vec<Tensor>, Refusal> {
+    let count = predictions.len();
+    let mixed = || Refusal::new(Reason::Failed, "the network returned predictions of several kinds");
+    match predictions.first().map(|prediction| &prediction.output) {
+        Some(Output::Classes(first)) => {
+            let top = first.scores.len().min(TOP);
+            let (mut all, mut classes, mut scores, mut labels) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+            for prediction in predictions {
+                let Output::Classes(found) = &prediction.output else { return Err(mixed()) };
+                all.extend(found.scores.iter().map(|&score| score as f32));
+                for (class, score) in found.top(top) {
+                    classes.push(class as i64);
+                    scores.push(score as f32);
+                    labels.push(found.names.of(class));
+                }
+            }
+            Ok(vec![
+                tensor("probabilities", DataType::Fp32, &[count, first.scores.len()], Data::of_f32s(&all)),
+                tensor("classes", DataType::Int64, &[count, top], Data::of_i64s(&classes)),
+                tensor("scores", DataType::Fp32, &[count, top], Data::of_f32s(&scores)),
+                tensor("labels", DataType::Bytes, &[count, top], strings(labels)),
+            ])
+        }
+        Some(Output::Values(first)) => {
+            let mut all = Vec::new();
+            for prediction in predictions {
+                let Output::Values(found) = &prediction.output else { return Err(mixed()) };
+                all.extend(found.values.iter().map(|&value| value as f32));
+            }
+            Ok(vec![tensor("values", DataType::Fp32, &[count, first.values.len()], Data::of_f32s(&all))])
+        }
+        Some(Output::Boxes(_)) => boxes(predictions),
+        Some(Output::Mask(first)) => {
+            let masks = predictions.iter().map(|prediction| match &prediction.output {
+                Output::Mask(mask) => Some(&mask.marked),
+                _ => None,
+            });
+            let pixels = stacked(masks.collect::<Option<Vec<_>>>().ok_or_else(mixed)?)?;
+            let shape = [count, first.marked.height(), first.marked.width()];
+            Ok(vec![tensor("mask", DataType::Uint8, &shape, pixels)])
+        }
+        Some(Output::Image(first)) => {
+            let images = predictions.iter().map(|prediction| match &prediction.output {
+                Output::Image(image) => Some(image),
+                _ => None,
+            });
+            let pixels = stacked(images.collect::<Option<Vec<_>>>().ok_or_else(mixed)?)?;
+            let shape = [count, first.height(), first.width(), first.channels()];
+            Ok(vec![tensor("image", DataType::Uint8, &shape, pixels)])
+        }
+        Some(other) => Err(Refusal::new(Reason::Failed, format!("{other:?} is not served"))),
+        None => Err(invalid!("the request has no image")),
+    }
+}
+
+/// Images of one size as one tensor.
+fn stacked(images: Vec<&Image<u8>>) -> Result<Data, Refusal> {
+    if images.windows(2).any(|pair| pair[0].dims() != pair[1].dims()) {
+        return Err(invalid!("the images have several sizes, and so have their results; send one per request"));
+    }
+    Ok(Data::Raw(images.iter().flat_map(|image| image.values().iter().copied()).collect::<Vec<u8>>().into()))
+}
+
+/// Boxes by descending score. Images with fewer than the others have rows of zeros with class -1 behind theirs.
+fn boxes(predictions: &[Prediction]) -> Result<Vec<Tensor>, Refusal> {
+    let shown = predictions.iter().map(|prediction| match &prediction.output {
+        Output::Boxes(boxes) => Some(boxes),
+        _ => None,
+    });
+    let mixed = || Refusal::new(Reason::Failed, "the network returned predictions of several kinds");
+    let shown = shown.collect::<Option<Vec<_>>>().ok_or_else(mixed)?;
+    let most = shown.iter().map(|boxes| boxes.shown.len()).max().unwrap_or(0);
+    let (mut corners, mut scores, mut classes, mut labels) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    for boxes in &shown {
+        for row in 0..most {
+            let found = boxes.shown.get(row);
+            let place = found.map(|found| found.rectangle);
+            corners.extend(place.map_or([0.0; 4], |place| {
+                [place.x, place.y, place.x + place.width, place.y + place.height].map(|edge| edge as f32)
+            }));
+            scores.push(found.map_or(0.0, |found| found.score as f32));
+            classes.push(found.map_or(NO_CLASS, |found| found.class as i64));
+            labels.push(found.map(|found| boxes.names.of(found.class)).unwrap_or_default());
+        }
+    }
+    let count = predictions.len();
+    Ok(vec![
+        tensor("boxes", DataType::Fp32, &[count, most, 4], Data::of_f32s(&corners)),
+        tensor("scores", DataType::Fp32, &[count, most], Data::of_f32s(&scores)),
+        tensor("classes", DataType::Int64, &[count, most], Data::of_i64s(&classes)),
+        tensor("labels", DataType::Bytes, &[count, most], strings(labels)),
+    ])
+}

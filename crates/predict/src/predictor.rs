@@ -290,7 +290,7 @@ impl Predictor {
     pub fn tensor_rows(&self) -> Result<Option<(RowShape, &'static str)>> {
         let Some([height, width]) = self.image_size() else { return Ok(None) };
         let entry = self.network.entry()?;
-        let kind = OutputKind::of(entry.task, &self.network.recipe.task, &OnnxExport::default());
+        let kind = OutputKind::of(entry.task, &self.network.recipe.task, &(&OnnxExport::default()).into());
         let layer = match kind {
             OutputKind::Rows => Layer::Prediction,
             OutputKind::Logits | OutputKind::Values | OutputKind::Image => Layer::Output,

@@ -23,7 +23,7 @@ pub enum ServeError {
         /// The name that it was to be served under.
         model: String,
         /// What went wrong.
-        source: PredictError,
+        source: Box<PredictError>,
     },
     /// The operating system gives no thread.
     #[error("cannot start a thread: {0}")]

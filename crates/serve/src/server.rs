@@ -223,7 +223,7 @@ impl Server {
             let watches = Watched::of(&source);
             let ModelSource { name, network, options: choice, .. } = source;
             let loaded = Loaded::new(&name, network, &choice, 1, device, options, &*report);
-            let loaded = loaded.map_err(|source| ServeError::Model { model: name.clone(), source })?;
+            let loaded = loaded.map_err(|error| ServeError::Model { model: name.clone(), source: Box::new(error) })?;
             let model = Arc::new(Model::new(name.clone(), loaded, options));
             for _ in 0..workers {
                 let thread = worker::start(&name, model.queue.clone(), model.metrics.clone());

@@ -19,7 +19,7 @@ pub fn write(at: &Path) {
                     ((row * row * seed + column * (7 + number) + channel * 60) % 251) as u8
                 }),
             };
-            write_png_u8(&at.join(format!("{set}/{number}.png")), &image).unwrap();
+            write_png_u8(at.join(format!("{set}/{number}.png")), &image).unwrap();
         }
     }
     for (name, seed) in [("x.npy", 0.37), ("z.npy", 0.73)] {

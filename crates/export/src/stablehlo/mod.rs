@@ -173,6 +173,9 @@ fn transposed(builder: &mut GraphBuilder, value: ValueId, permutation: [usize; 4
     pushed.map(|outputs| outputs[0]).map_err(ExportError::Refused)
 }
 
+/// Keys and their values.
+pub type MetadataEntries = Vec<(String, String)>;
+
 impl StablehloModel {
     /// What it takes beside its weights.
     pub fn inputs(&self) -> &[Port] {
@@ -209,7 +212,7 @@ impl StablehloModel {
     }
 
     /// What a file says about itself, and the names of its outputs. None if it is no StableHLO file that Octant wrote.
-    pub fn metadata(file: &[u8]) -> Option<(Vec<(String, String)>, Vec<String>)> {
+    pub fn metadata(file: &[u8]) -> Option<(MetadataEntries, Vec<String>)> {
         let found = octant_stablehlo::portable_metadata(file);
         let entries = found.or_else(|| octant_stablehlo::portable_metadata(jax::module(file)?))?;
         let outputs = entries.iter().find(|(key, _)| key == OUTPUTS)?;

@@ -56,8 +56,8 @@ impl PjrtExecutable {
     fn start(&self, arguments: &[Vec<&PjrtBuffer>]) -> Result<Execution> {
         let entry = self.unproven.lock().unwrap_or_else(PoisonError::into_inner).take();
         let started = self.loaded.execute(arguments, &[]).and_then(|execution| {
-            let outputs = execution.outputs.iter().flatten().filter(|_| entry.is_some());
-            outputs.map(|output| output.ready()?.wait()).collect::<crate::Result<()>>()?;
+            let mut outputs = execution.outputs.iter().flatten().filter(|_| entry.is_some());
+            outputs.try_for_each(|output| output.ready()?.wait())?;
             Ok(execution)
         });
         if let (Some(entry), Err(error)) = (entry, &started)

@@ -34,7 +34,7 @@ pub enum ExportFormat {
 }
 
 /// What the facts of a file follow from.
-pub(super) struct FileFacts<'a> {
+pub(crate) struct FileFacts<'a> {
     pub preprocessing: bool,
     pub half: bool,
     pub channels_first: bool,

@@ -235,7 +235,7 @@ pub const ROWS: &[Row] = &[
     given(ADAPTERS, "adapters.targets=['in_proj']"),
     some("on_nan='skip'"),
     some("seed=5"),
-    some("steps_per_epoch=2"),
+    some("steps_per_epoch=1"),
     some("last_batch='pad'"),
     once(&["data.kind='folder'", "data.dir='DATA/corrupt'", "on_corrupt='skip'"], "on_corrupt='fatal'"),
     once(&["data.kind='folder'", "data.dir='DATA/corrupt'"], "on_corrupt='skip'"),

@@ -247,10 +247,10 @@ fn a_batch_larger_than_the_data_was_padded_without_a_word() {
     let run = |last: &str| effects(data.path(), BASES[0].1, &["batch_size=100000", last]);
     let printed = run("last_batch='pad'").unwrap().printed;
     let has = |sentence: &str| printed.iter().any(|text| text.contains(sentence));
-    assert!(has("steps of 10 images instead of 100000: there are no more training images"), "{printed:?}");
+    assert!(has("steps of 14 images instead of 100000: there are no more training images"), "{printed:?}");
     assert!(has("2 epochs of 1 steps"), "{printed:?}");
     let refusal = run("last_batch='drop'").unwrap_err();
-    assert!(refusal.starts_with("a batch of 100000 cannot be filled from 10 training images"), "{refusal}");
+    assert!(refusal.starts_with("a batch of 100000 cannot be filled from 14 training images"), "{refusal}");
 }
 
 /// The threads of loaders while a run with that setting is under way.

@@ -144,8 +144,11 @@ pub fn kernel_distance(a: &FeatureSet, b: &FeatureSet) -> f64 {
     if fewest < 2 {
         return f64::NAN;
     }
-    let parts = most.div_ceil(SUBSET).min(fewest / 2);
-    let distances = (0..parts).map(|number| discrepancy(&a.part(number, parts), &b.part(number, parts)));
+    let parts = most.div_ceil(SUBSET);
+    // A small set is compared as a whole with every part of a large one.
+    let part =
+        |set: &FeatureSet, number| if set.kept.len() <= SUBSET { set.part(0, 1) } else { set.part(number, parts) };
+    let distances = (0..parts).map(|number| discrepancy(&part(a, number), &part(b, number)));
     distances.sum::<f64>() / parts as f64
 }
 

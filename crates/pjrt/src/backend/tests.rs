@@ -194,7 +194,7 @@ fn inputs_that_do_not_fit_are_named() {
     let batch = HostTensor::new([4, 2], &[0f32; 8]).unwrap();
     let replicated = backend.upload(&batch, &program.mesh, &Sharding::REPLICATED).unwrap();
     let error = executable.execute(&[scalar, replicated]).unwrap_err();
-    assert!(error.to_string().contains("should be spread as Split { axis: 0 }"), "{error}");
+    assert!(error.to_string().contains("should be spread as [data]"), "{error}");
 }
 
 #[test]

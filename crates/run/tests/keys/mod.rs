@@ -64,19 +64,19 @@ macro_rules! base {
 
 /// Every task, as small as it can be.
 pub const BASES: [(&str, &str); 8] = [
-    base!("classify", "resnet-tiny", "kind = 'shapes'\ntrain = 10\ntest = 4\nside = 32", ""),
-    base!("segment", "mshnet-tiny", "kind = 'infrared'\ntrain = 10\ntest = 4\nside = 32", ""),
+    base!("classify", "resnet-tiny", "kind = 'shapes'\ntrain = 14\ntest = 4\nside = 32", ""),
+    base!("segment", "mshnet-tiny", "kind = 'infrared'\ntrain = 14\ntest = 4\nside = 32", ""),
     base!(
         "detect",
         "yolo11-tiny",
-        "kind = 'scenes'\ntrain = 10\ntest = 4\nside = 64",
+        "kind = 'scenes'\ntrain = 14\ntest = 4\nside = 64",
         "image_size = 64\neval_transform = 'detect'"
     ),
-    base!("regress", "resnet-tiny", "kind = 'discs'\ntrain = 10\ntest = 4\nside = 32", ""),
-    base!("pix2pix", "unet_generator-tiny", "kind = 'outlines'\ntrain = 10\ntest = 4\nside = 32", ""),
+    base!("regress", "resnet-tiny", "kind = 'discs'\ntrain = 14\ntest = 4\nside = 32", ""),
+    base!("pix2pix", "unet_generator-tiny", "kind = 'outlines'\ntrain = 14\ntest = 4\nside = 32", ""),
     base!("cyclegan", "resnet_generator-tiny", "kind = 'unpaired'\ndir = 'DATA/unpaired'", ""),
-    base!("restore", "nafnet-tiny", "kind = 'paintings'\ntrain = 10\ntest = 4\nside = 32", ""),
-    base!("autoencode", "autoencoder-tiny", "kind = 'paintings'\ntrain = 10\ntest = 4\nside = 32", ""),
+    base!("restore", "nafnet-tiny", "kind = 'paintings'\ntrain = 14\ntest = 4\nside = 32", ""),
+    base!("autoencode", "autoencoder-tiny", "kind = 'paintings'\ntrain = 14\ntest = 4\nside = 32", ""),
 ];
 
 const CLASSES: &[&str] = &["data.kind='folder'", "data.dir='DATA/classes'"];
@@ -117,7 +117,7 @@ const SIZED: &[&str] = &["base_size=32", "crop_size=32", "phases.0.transform='ir
 pub const ROWS: &[Row] = &[
     once(&[], "name='other'"),
     once(&[], "task='regress'"),
-    Row { given: &[], change: "task='restore'", tasks: &["autoencode"] },
+    Row { given: &[], change: "task='restore'", tasks: &["pix2pix"] },
     any("model='resnet-bottleneck-tiny'"),
     any("classes=11"),
     once(&[], "weights='DATA/weights.safetensors'"),
@@ -235,7 +235,7 @@ pub const ROWS: &[Row] = &[
     given(ADAPTERS, "adapters.targets=['in_proj']"),
     some("on_nan='skip'"),
     some("seed=5"),
-    some("steps_per_epoch=3"),
+    some("steps_per_epoch=1"),
     some("last_batch='pad'"),
     once(&["data.kind='folder'", "data.dir='DATA/corrupt'", "on_corrupt='skip'"], "on_corrupt='fatal'"),
     once(&["data.kind='folder'", "data.dir='DATA/corrupt'"], "on_corrupt='skip'"),

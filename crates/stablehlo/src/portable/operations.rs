@@ -34,10 +34,7 @@ pub fn described(operation: &Operation) -> Result<Described<'_>, LowerError> {
         Kind::Concatenate { axis } => ("concatenate", vec![("dimension", Attribute::Integer(*axis))]),
         Kind::Compare { direction, order } => (
             "compare",
-            vec![
-                ("compare_type", Attribute::Order(*order)),
-                ("comparison_direction", Attribute::Direction(*direction)),
-            ],
+            vec![("compare_type", Attribute::Order(*order)), ("comparison_direction", Attribute::Direction(direction))],
         ),
         Kind::Select => ("select", vec![]),
         Kind::Reduce { axes: along } => ("reduce", vec![("dimensions", axes(along))]),

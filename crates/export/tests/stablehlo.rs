@@ -5,7 +5,7 @@
 
 mod support;
 
-use octant_export::stablehlo::{StablehloContainer, StablehloModel, StablehloOptions, export};
+use octant_export::stablehlo::{StablehloContainer, StablehloMetadata, StablehloModel, StablehloOptions, export};
 use octant_zoo::ModelEntry;
 use std::path::Path;
 use std::process::Command;
@@ -101,7 +101,7 @@ fn a_file_says_what_it_is_in_both_containers() {
         let [height, width, channels] = entry.preprocessing.input;
         let input = format!("images f32[{BATCH}, {channels}, {height}, {width}]");
         assert_eq!(model.inputs()[0].to_string(), input, "images are as the caller has them");
-        let (entries, outputs) = StablehloModel::metadata(model.to_bytes()).unwrap();
+        let StablehloMetadata { entries, outputs } = StablehloModel::metadata(model.to_bytes()).unwrap();
         let value = |wanted: &str| entries.iter().find(|(key, _)| key == wanted).map(|(_, value)| value.as_str());
         assert_eq!(outputs, ["logits"]);
         assert_eq!(value("octant.license"), Some("BSD"), "MLIR refuses keys without a prefix");

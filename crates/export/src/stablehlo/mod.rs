@@ -62,6 +62,15 @@ pub struct StablehloModel {
     weights: Vec<(String, HostTensor)>,
 }
 
+/// What a file says about itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StablehloMetadata {
+    /// By key.
+    pub entries: Vec<(String, String)>,
+    /// The names of its outputs, in order.
+    pub outputs: Vec<String>,
+}
+
 /// A traced network of one batch size as a StableHLO program. `weights` are bound to the inputs of their names; the others come
 /// first, in order.
 pub fn export(
@@ -173,9 +182,6 @@ fn transposed(builder: &mut GraphBuilder, value: ValueId, permutation: [usize; 4
     pushed.map(|outputs| outputs[0]).map_err(ExportError::Refused)
 }
 
-/// Keys and their values.
-pub type MetadataEntries = Vec<(String, String)>;
-
 impl StablehloModel {
     /// What it takes beside its weights.
     pub fn inputs(&self) -> &[Port] {
@@ -211,12 +217,12 @@ impl StablehloModel {
         Ok(WrittenFiles { model: path.into(), weights, bytes })
     }
 
-    /// What a file says about itself, and the names of its outputs. None if it is no StableHLO file that Octant wrote.
-    pub fn metadata(file: &[u8]) -> Option<(MetadataEntries, Vec<String>)> {
+    /// What a file says about itself. None if it is no StableHLO file that Octant wrote.
+    pub fn metadata(file: &[u8]) -> Option<StablehloMetadata> {
         let found = octant_stablehlo::portable_metadata(file);
         let entries = found.or_else(|| octant_stablehlo::portable_metadata(jax::module(file)?))?;
         let outputs = entries.iter().find(|(key, _)| key == OUTPUTS)?;
         let outputs = serde_json::from_str(&outputs.1).ok()?;
-        Some((entries, outputs))
+        Some(StablehloMetadata { entries, outputs })
     }
 }

@@ -6,7 +6,7 @@ use crate::error::{Result, refusal};
 use crate::network::described;
 use crate::{Network, PredictError, PredictOptions};
 use octant_export::onnx::OnnxModel;
-use octant_export::stablehlo::StablehloModel;
+use octant_export::stablehlo::{StablehloMetadata, StablehloModel};
 use octant_metrics::boxes::Suppression;
 use octant_recipe::NormalizationMode;
 use octant_zoo::{ModelTask, Preprocessing};
@@ -147,7 +147,9 @@ impl ExportedFacts {
     pub fn open(path: &Path) -> Result<ExportedFacts> {
         let bytes = std::fs::read(path).map_err(|error| refusal!("cannot read {}: {error}", path.display()))?;
         match StablehloModel::metadata(&bytes) {
-            Some((entries, outputs)) => Ok(ExportedFacts { entries, outputs, format: ExportFormat::Stablehlo }),
+            Some(StablehloMetadata { entries, outputs }) => {
+                Ok(ExportedFacts { entries, outputs, format: ExportFormat::Stablehlo })
+            }
             None => ExportedFacts::of_onnx(path),
         }
     }

@@ -221,8 +221,13 @@ fn requests_hold_no_more_memory_than_is_allowed() {
     greedy.write_all(head.as_bytes()).unwrap();
     let until = |status: u16| {
         let begun = Instant::now();
-        while logits(address, "tiny", 1, &numbers(1, 0)).status != status {
-            assert!(begun.elapsed() < Duration::from_secs(20), "no {status}");
+        loop {
+            let answer = logits(address, "tiny", 1, &numbers(1, 0));
+            if answer.status == status {
+                return;
+            }
+            let (found, text) = (answer.status, String::from_utf8_lossy(&answer.body).into_owned());
+            assert!(begun.elapsed() < Duration::from_secs(20), "{found} instead of {status}: {text}");
             std::thread::sleep(Duration::from_millis(10));
         }
     };

@@ -49,8 +49,10 @@ fn clients_with_mixed_requests_each_get_their_own_answers() {
                     if round % 3 == 2 {
                         let image = image(20 + client, 30 + round, seed);
                         let expected = predictor.predict([image.clone()]).unwrap().swap_remove(0).json(1);
-                        let found = post(address, &format!("/predict?model={name}"), &[], &png(&image)).json();
-                        assert_eq!(found, serde_json::Value::Object(expected), "{client} {round}");
+                        let found = post(address, &format!("/predict?model={name}"), &[], &png(&image)).body;
+                        // As text: parsing may round the last bit of a number.
+                        let expected = serde_json::to_vec(&expected).unwrap();
+                        assert!(found == expected, "{client} {round}");
                         continue;
                     }
                     let numbers = numbers(count, seed);
@@ -83,9 +85,8 @@ fn requests_that_wait_are_put_together_and_those_beyond_the_queue_are_refused() 
     for (seed, answer) in std::iter::once(first).chain(waiting).enumerate() {
         assert!(answer.join().unwrap().behind() == expected(&predictor, 1, &numbers(1, seed)), "{seed}");
     }
-    // The one that was held, and the four as few batches: one alone would be five runs.
-    let runs = gate.runs.load(Ordering::SeqCst) - runs;
-    assert!(runs <= 4, "{runs} runs for five images");
+    // The one that was held, and the four that waited behind it together.
+    assert_eq!(gate.runs.load(Ordering::SeqCst) - runs, 2, "runs for five images");
 }
 
 #[test]

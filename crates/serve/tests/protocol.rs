@@ -85,8 +85,9 @@ fn encoded_images_pixels_and_a_plain_post_are_one_prediction() {
     let labels: Vec<String> = best.iter().map(|(class, _)| classes.names.of(*class)).collect();
     assert_eq!(answer["outputs"][0]["data"], json!(labels));
 
-    let plain = post(address, "/predict?top=2", &["Content-Type: image/png"], &file).json();
-    assert_eq!(plain, Value::Object(prediction.json(2)));
+    let plain = post(address, "/predict?top=2", &["Content-Type: image/png"], &file);
+    // As text: parsing may round the last bit of a number.
+    assert_eq!(String::from_utf8_lossy(&plain.body), Value::Object(prediction.json(2)).to_string());
 }
 
 fn base64(bytes: &[u8]) -> String {
@@ -113,8 +114,8 @@ fn boxes_masks_and_images_of_any_size_are_served() {
             octant_imaging::Image::from_fn(70, 52, predictor.channels(), |row, column, _| (row * 3 + column * 2) as u8);
         let file = png(&image);
         let prediction = predictor.predict([image.clone()]).unwrap().swap_remove(0);
-        let plain = post(address, &format!("/predict?model={name}"), &[], &file).json();
-        assert_eq!(plain, Value::Object(prediction.json(1)), "{name}");
+        let plain = post(address, &format!("/predict?model={name}"), &[], &file);
+        assert_eq!(String::from_utf8_lossy(&plain.body), Value::Object(prediction.json(1)).to_string(), "{name}");
         let drawn = post(address, &format!("/predict?model={name}&format=png"), &[], &file);
         assert!(drawn.status == 200 && drawn.body.starts_with(b"\x89PNG"), "{name}");
         let packed = [&(file.len() as u32).to_le_bytes()[..], &file].concat();

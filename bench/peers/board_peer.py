@@ -6,7 +6,7 @@ OCTANT is the binary, WORK an empty folder for the event files. Python needs ten
 with --images also google-crc32c. The servers take turns, every round starts each of them once, and medians are printed, in seconds and in seconds of processor time,
 which depends less on what else the machine does.
 
-- `data server`: from the start of the process until gRPC answers with the last step of every run, for Octant and for
+- `data server`: from the start of the process until gRPC returns the last step of every run, for Octant and for
   RustBoard, which compares checksums of data only with --checksum.
 - `board`: from the start of `octant board` until /api/runs says that everything is read and a chart's points arrived.
 - `TensorBoard`: from the start of `tensorboard` with either data server until its HTTP interface returns the scalars of a run.
@@ -99,8 +99,8 @@ def data_server(command, folder, runs, last):
             stub = service.TensorBoardDataProviderStub(grpc.insecure_channel('localhost:%s' % open(port_file).read().strip()))
             request = proto.ListScalarsRequest(experiment_id='x', plugin_filter=proto.PluginFilter(plugin_name='scalars'))
             while True:
-                answer = stub.ListScalars(request)
-                ends = [tag.metadata.max_step for run in answer.runs for tag in run.tags]
+                response = stub.ListScalars(request)
+                ends = [tag.metadata.max_step for run in response.runs for tag in run.tags]
                 if len(ends) == runs and all(end >= last for end in ends):
                     return process.spent()
                 time.sleep(0.002)

@@ -7,7 +7,7 @@ Two pipelines: `jpeg` decodes the JPEGs of the folder, takes a random resized cr
 `cifar` takes 32x32 images through a padded crop, jitter, bicubic enlargement to 256, the middle 224 and two erasings.
 `--make` first writes COUNT JPEGs of 500x375 into the folder. Both sides deliver batches of bytes, as Octant's loader does;
 with `--floats` torchvision's side also makes normalised floats, which Octant does on the device. The first round tries
-every number of workers; the two best go on.
+every number of workers; the two best are measured further.
 """
 import argparse
 import json

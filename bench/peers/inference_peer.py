@@ -7,7 +7,7 @@
 Models by the names that `octant models` lists: YOLOv8, 11, 12 and 26 from Ultralytics' package (called, not read), YOLOX from
 a clone named by YOLOX_DIR, classifiers from torchvision or timm, all with random weights. The network is written once per
 size and batch as an ONNX file (folder OCTANT_PEER_ONNX, or one in the folder of temporary files), norms folded as the exporter
-and the runtimes like it. Detectors decode their boxes, as ours do; nobody suppresses any. onnxruntime has no bf16 on x86.
+and the runtimes like it. Detectors decode their boxes, as ours do; no side suppresses any. onnxruntime has no bf16 on x86.
 """
 import os
 import pathlib

@@ -23,7 +23,7 @@ def max_pool(x, size, stride, padding):
 
 
 class Weights:
-    """Hands out weights in the order they are asked for; the first pass only notes their shapes."""
+    """Hands out weights in the order they are requested; the first pass only notes their shapes."""
 
     def __init__(self, given=None):
         self.given, self.shapes = given, []

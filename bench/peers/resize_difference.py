@@ -3,7 +3,7 @@
     python resize_difference.py IMAGE WIDTHxHEIGHT
 
 Prints the maximum and the median of the absolute differences from OpenCV in single precision, in values of 0-1 and in
-levels of 0-255. torchvision antialiases unless told otherwise, OpenCV never does.
+levels of 0-255. torchvision antialiases by default, OpenCV never does.
 """
 import sys
 

@@ -1,5 +1,5 @@
 """Does `octant train detect` learn as much as Ultralytics' trainer? Both train one network from the same initial weights on
-one data set with the same recipe, one run per seed and side, in turn; then `octant eval` judges all of them.
+one data set with the same recipe, one run per seed and side, in turn; then `octant eval` evaluates all of them.
 
     pip install torch ultralytics==8.4.190
     octant data synth scenes set --count 2000 --side 320
@@ -46,7 +46,7 @@ def theirs(a, seed, init):
     return run(command, a.out / f'ultralytics-{seed}.log'), folder / 'weights/best.pt'
 
 
-def judged(a, path):
+def evaluated(a, path):
     """mAP50-95 by COCO's rule, and by theirs."""
     command = [a.octant, 'eval', path, '--recipe', 'detect', '--set', f'model={a.model}', '--set', f'image_size={a.size}', '--data',
                a.data, '--device', a.device, '--json']
@@ -92,7 +92,7 @@ def main():
             seconds, path = train(a, seed, init)
             if not path.exists():
                 continue
-            score = map_of(judged(a, path))
+            score = map_of(evaluated(a, path))
             results[name].append(score)
             print(json.dumps(dict(side=name, seed=seed, mAP=score, seconds=round(seconds, 1))), flush=True)
     means = {name: statistics.mean(scores) if scores else None for name, scores in results.items()}

@@ -99,8 +99,8 @@ def pix2pix(a, b, arguments, compiled, autocast):
 
     @compiled
     def discriminator_loss(made):
-        judged = entropy(discriminator(torch.cat([a, made], 1)), False) + entropy(discriminator(torch.cat([a, b], 1)), True)
-        return judged * 0.5
+        loss = entropy(discriminator(torch.cat([a, made], 1)), False) + entropy(discriminator(torch.cat([a, b], 1)), True)
+        return loss * 0.5
 
     @compiled
     def generator_loss(made):
@@ -122,8 +122,8 @@ def pix2pix(a, b, arguments, compiled, autocast):
 
 def cyclegan(a, b, arguments, compiled, autocast):
     to_b, to_a = (network(ResnetGenerator(9, 64), arguments) for _ in range(2))
-    judge_b, judge_a = (network(PatchDiscriminator(3, 64, kind="instance"), arguments) for _ in range(2))
-    of_generators, of_b, of_a = adam(to_b, to_a), adam(judge_b), adam(judge_a)
+    discriminator_b, discriminator_a = (network(PatchDiscriminator(3, 64, kind="instance"), arguments) for _ in range(2))
+    of_generators, of_b, of_a = adam(to_b, to_a), adam(discriminator_b), adam(discriminator_a)
     pool_b, pool_a = Pool(50), Pool(50)
 
     @compiled
@@ -131,20 +131,20 @@ def cyclegan(a, b, arguments, compiled, autocast):
         made_b, made_a = to_b(a), to_a(b)
         cycle = distance(to_a(made_b), a) + distance(to_b(made_a), b)
         identity = distance(to_b(b), b) + distance(to_a(a), a)
-        fooled = squared(judge_b(made_b), True) + squared(judge_a(made_a), True)
-        return fooled + 10 * cycle + 5 * identity, made_b.detach(), made_a.detach()
+        generator_loss = squared(discriminator_b(made_b), True) + squared(discriminator_a(made_a), True)
+        return generator_loss + 10 * cycle + 5 * identity, made_b.detach(), made_a.detach()
 
-    def judged(judge):
-        return compiled(lambda real, made: 0.5 * (squared(judge(real), True) + squared(judge(made), False)))
+    def discriminator_loss(discriminator):
+        return compiled(lambda real, made: 0.5 * (squared(discriminator(real), True) + squared(discriminator(made), False)))
 
-    loss_b, loss_a = judged(judge_b), judged(judge_a)
+    loss_b, loss_a = discriminator_loss(discriminator_b), discriminator_loss(discriminator_a)
 
     def step():
-        learns([judge_b, judge_a], False)
+        learns([discriminator_b, discriminator_a], False)
         with autocast():
             loss, made_b, made_a = generators_loss()
         moved(of_generators, loss)
-        learns([judge_b, judge_a], True)
+        learns([discriminator_b, discriminator_a], True)
         for loss_of, optimizer, real, made in (
             (loss_b, of_b, b, pool_b.query(made_b)),
             (loss_a, of_a, a, pool_a.query(made_a)),

@@ -87,7 +87,7 @@ pub fn shards(data: &[u8]) {
     let _ = Packed::open(file("whole.pack", &packed)).map(|set| look_at(&set));
 }
 
-/// Any bytes behind the beginning of a format, in every form that can be asked for.
+/// Any bytes behind the beginning of a format, in every form that can be requested.
 fn image(magic: &[u8], data: &[u8]) {
     let bytes = [magic, data.get(magic.len()..).unwrap_or_default()].concat();
     for channels in [Channels::Rgb, Channels::Gray, Channels::Stored] {

@@ -3,7 +3,7 @@
 //!
 //! What a target does with its bytes stands in [`targets`] and [`data`]. `crates/archive/tests/smoke_fuzz.rs` and
 //! `crates/events/tests/smoke_fuzz.rs` call the same functions with blindly mutated files ([`mutation`]), so that every test
-//! run on a stable compiler fuzzes a little; set `OCTANT_FUZZ_SECONDS=600` to let it go on for ten minutes per target.
+//! run on a stable compiler fuzzes a little; set `OCTANT_FUZZ_SECONDS=600` to let it run for ten minutes per target.
 //!
 //! A good corpus to begin with are the golden files: `cargo +nightly fuzz run torch fuzz/corpus/torch crates/archive/golden`,
 //! or `crates/data/golden` and `crates/data/golden/images` for the readers of data sets.

@@ -68,7 +68,7 @@ pub fn zip_around(data: &[u8]) -> Vec<u8> {
     for (name, content) in entries {
         let offset = file.len() as u32;
         let (name_len, len) = ((name.len() as u16).to_le_bytes(), (content.len() as u32).to_le_bytes());
-        // Version, flags, method, time, date, checksum (which nobody compares); sizes and lengths.
+        // Version, flags, method, time, date, checksum (which is not compared); sizes and lengths.
         let facts = [&[20, 0, 0, 0, 0, 0, 0, 0, 0x21, 0, 0, 0, 0, 0][..], &len, &len, &name_len, &[0, 0]].concat();
         file.extend([b"PK\x03\x04", &facts[..], name.as_bytes(), content].concat());
         let position = [&[0; 10][..], &offset.to_le_bytes()].concat();

@@ -26,7 +26,7 @@ pub enum ArchiveError {
         /// What is wrong with it.
         problem: String,
     },
-    /// The file's pickle is damaged or asks for code to be run.
+    /// The file's pickle is damaged or wants code to be run.
     #[error("{} cannot be used: {source}", path.display())]
     Pickle {
         /// The file.

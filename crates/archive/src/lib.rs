@@ -59,7 +59,7 @@ pub enum ArchiveFormat {
     Safetensors,
     /// What `torch.save` writes since PyTorch 1.6.
     TorchZip,
-    /// What `torch.save` wrote before, and still does when asked to.
+    /// What `torch.save` wrote before, and still does on request.
     TorchLegacy,
 }
 

@@ -94,7 +94,7 @@ impl Matching {
         self.missing.is_empty() && self.unexpected.is_empty() && self.other_shape.is_empty()
     }
 
-    /// Decides whether the archive will do. Weights of which nothing fits belong to another network, whatever is asked.
+    /// Decides whether the archive will do. Weights of which nothing fits belong to another network, whatever the fit.
     pub fn require(&self, fit: Fit) -> Result<(), ArchiveError> {
         if self.matched.is_empty() {
             let sentence = "not one name and shape agrees, so they belong to another network";

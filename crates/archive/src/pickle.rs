@@ -2,7 +2,7 @@
 //!
 //! A pickle is a program for a small stack machine. Python's own reader lets that program call anything, which is why
 //! opening a foreign weight file can take over a computer. This reader keeps the stack machine and leaves out the calls:
-//! where the program says "call `torch.Size` with these arguments", the result is a record that says exactly that
+//! where the program has "call `torch.Size` with these arguments", the result is a record of exactly that
 //! ([`Object`]), and the code that wanted a tensor interprets the record. A name that is not on the caller's list of
 //! [globals] ends the reading with [`PickleError::Forbidden`].
 //!
@@ -23,7 +23,7 @@ pub use value::{Object, Pickle, PickleValue};
 
 use octant_tensor::Bytes;
 
-/// How much a pickle may ask for, whatever its size.
+/// How much a pickle may allocate, whatever its size.
 #[derive(Debug, Clone, Copy)]
 pub struct PickleLimits {
     /// Instructions executed.
@@ -44,7 +44,7 @@ impl Default for PickleLimits {
 pub enum PickleError {
     /// The pickle names something that is not a tensor or a container.
     #[error(
-        "it asks for `{module}.{name}`, and Octant runs no code from files: load it in Python and save only the tensors, \
+        "it calls `{module}.{name}`, and Octant runs no code from files: load it in Python and save only the tensors, \
          as in torch.save(model.state_dict(), …)"
     )]
     Forbidden {

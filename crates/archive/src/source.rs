@@ -63,8 +63,8 @@ impl Source {
         if file.metadata()?.len() == 0 {
             return Ok(Source::in_memory(Bytes::new(Vec::new())));
         }
-        // SAFETY: the mapping is private and only read. Like every program that maps files, this one relies on nobody
-        // shortening or rewriting the file meanwhile; Octant itself replaces files only by renaming new ones over them.
+        // SAFETY: the mapping is private and only read. Like every program that maps files, this one relies on no other process
+        // shortening or rewriting the file while it is mapped; Octant itself replaces files only by renaming new ones over them.
         let map = unsafe { Mmap::map(&file)? };
         let map = Arc::new(map);
         Ok(Source { bytes: Bytes::new(Mapped(map.clone())), file: Some(file), mapping: Mapping(Some(map)) })

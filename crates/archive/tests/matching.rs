@@ -52,7 +52,7 @@ fn everything_else_is_listed() {
 }
 
 #[test]
-fn the_fit_that_is_asked_for_decides_about_misfits_but_not_about_another_network() {
+fn the_requested_fit_decides_about_misfits_but_not_about_another_network() {
     let other_head = archive(&[("conv.weight", &[4, 3, 3, 3]), ("fc.weight", &[1000, 4]), ("fc.bias", &[1000])]);
     let matching = Matching::between(&other_head, &wanted(MODEL), &["fc"]);
     matching.require(Fit::AnyHead).unwrap();
@@ -64,7 +64,7 @@ fn the_fit_that_is_asked_for_decides_about_misfits_but_not_about_another_network
 }
 
 #[test]
-fn weights_of_another_depth_are_refused_unless_a_partial_fit_is_asked_for() {
+fn weights_of_another_depth_are_refused_unless_a_partial_fit_is_requested() {
     let shallow = archive(&[("fc.weight", &[10, 4]), ("fc.bias", &[10])]);
     let matching = Matching::between(&shallow, &wanted(MODEL), &["fc"]);
     assert!(matching.require(Fit::AnyHead).is_err() && matching.require(Fit::Partial).is_ok());

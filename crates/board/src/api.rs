@@ -1,7 +1,7 @@
 //! The addresses of the board: pages, data and news.
 
-use crate::answer::Shared;
 use crate::notes::EDITED;
+use crate::response::Shared;
 use crate::store::Store;
 use crate::{curves, findings, machine, media, notes, table, timeline};
 use axum::Router;
@@ -96,7 +96,7 @@ async fn live(State(store): Shared) -> impl IntoResponse {
             };
             message = match runs {
                 Ok(runs) => grown(&runs),
-                // Too much for a slow page: it asks for everything.
+                // Too much for a slow page: it requests everything.
                 Err(RecvError::Lagged(_)) => grown(&[]),
                 Err(RecvError::Closed) => return,
             };

@@ -1,8 +1,8 @@
 //! The points of curves.
 
-use crate::answer::{Shared, chosen};
 use crate::error::BoardError;
 use crate::points::{Axis, PointReduction, reduce, smooth};
+use crate::response::{Shared, chosen};
 use crate::run::Run;
 use axum::extract::{Query, State};
 use axum::http::header;

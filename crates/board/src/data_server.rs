@@ -1,20 +1,20 @@
 //! TensorBoard's data server: the service `tensorboard.data.TensorBoardDataProvider` over gRPC.
 //!
 //! Values of older writers are presented as newer ones write them, because TensorBoard's plugins expect that of a data
-//! server. Unlike TensorBoard's own server everything is kept; what is sent is thinned to the number that is asked for.
+//! server. Unlike TensorBoard's own server everything is kept; what is sent is thinned to the number that is requested.
 
-mod answers;
 mod messages;
 mod modern;
+mod provider;
 
 use crate::store::Store;
-use answers::Provider;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::Request;
 use axum::response::Response;
 use axum::routing::post;
 use prost::Message;
+use provider::Provider;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -26,14 +26,14 @@ use tonic_prost::ProstCodec;
 
 const SERVICE: &str = "/tensorboard.data.TensorBoardDataProvider";
 
-/// What TensorBoard's data server asks for.
+/// The options of TensorBoard's data server.
 #[derive(Debug, Clone)]
 pub struct DataOptions {
     /// The folder of runs.
     pub folder: PathBuf,
     /// Where to listen.
     pub address: SocketAddr,
-    /// How often files are asked for news; `None` reads them once.
+    /// How often files are polled; `None` reads them once.
     pub reload: Option<Duration>,
     /// How many values of a plugin's tags are sent, by plugin; `None` for all.
     pub samples: Vec<(String, Option<usize>)>,
@@ -54,7 +54,7 @@ pub(crate) fn router(store: Arc<Store>, options: &DataOptions) -> Router {
     router.route(&format!("{SERVICE}/ReadBlob"), post(move |request: Request| read_blob(provider, request)))
 }
 
-/// A method with one answer; the work is done on a thread that may block.
+/// A method with one response; the work is done on a thread that may block.
 fn unary<Q, A>(
     router: Router,
     provider: &Arc<Provider>,
@@ -66,7 +66,7 @@ where
     A: Message + Default + 'static,
 {
     let provider = provider.clone();
-    let answer = async move |request: Request| -> Response {
+    let handler = async move |request: Request| -> Response {
         let service = tower::service_fn(move |request: tonic::Request<Q>| {
             let provider = provider.clone();
             async move {
@@ -76,7 +76,7 @@ where
         });
         Grpc::new(ProstCodec::<A, Q>::default()).unary(service, request).await.map(Body::new)
     };
-    router.route(&format!("{SERVICE}/{name}"), post(answer))
+    router.route(&format!("{SERVICE}/{name}"), post(handler))
 }
 
 type Pieces = std::pin::Pin<Box<dyn Stream<Item = Result<messages::ReadBlobResponse, Status>> + Send>>;

@@ -1,6 +1,6 @@
 //! What a run came to, in a few numbers: the last, lowest and highest value of every metric, its settings, how it ended.
 
-use crate::answer::number;
+use crate::response::number;
 use crate::values::{Tag, Values};
 use octant_events::{Kind, Setting, Value};
 use serde_json::{Map, json};
@@ -14,7 +14,7 @@ const END: &str = "_hparams_/session_end_info";
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Digest {
     pub outcomes: Vec<Outcome>,
-    /// Whether it said that it is over: `Some(true)` well, `Some(false)` not.
+    /// Whether it reported its end: `Some(true)` well, `Some(false)` not.
     pub ended: Option<bool>,
     /// Settings in its event files, written for TensorBoard's table.
     pub settings: Map<String, serde_json::Value>,

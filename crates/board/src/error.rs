@@ -1,10 +1,10 @@
-//! What can go wrong, and what a client is told.
+//! What can go wrong, and what a client receives.
 
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use octant_events::EventsError;
 
-/// Why a board could not be started, or a request not be answered, in one sentence.
+/// Why a board could not be started, or a request failed, in one sentence.
 #[derive(Debug, thiserror::Error)]
 pub enum BoardError {
     /// A file of a run.
@@ -25,12 +25,12 @@ pub enum BoardError {
     /// A value that is too large to be sent.
     #[error("this is larger than {0} MB and is not sent")]
     TooLarge(u64),
-    /// A file beside the data, such as the one that tells TensorBoard the port.
+    /// A file beside the data, such as the one that holds the port for TensorBoard.
     #[error("cannot write {path}: {source}")]
     Write {
         /// The file.
         path: String,
-        /// What the system said.
+        /// The system's error.
         source: std::io::Error,
     },
 }

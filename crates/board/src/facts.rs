@@ -128,7 +128,8 @@ impl Facts {
         (!pairs.is_empty()).then_some(pairs)
     }
 
-    /// How a run is doing. Its lock says whether a process works on it, where the system tells; its files when it last did.
+    /// How a run is doing. Its lock shows whether a process works on it, where the system reports that; its files when it
+    /// last did.
     pub fn status(&self, locked: Option<bool>, quiet: Option<Duration>, ended: Option<bool>) -> Status {
         match ended {
             Some(true) => return Status::Finished,
@@ -194,14 +195,14 @@ fn flatten(prefix: &str, value: Value, into: &mut Map<String, Value>) {
     }
 }
 
-/// The inodes of files that some process on this machine has locked. `None` where the system does not tell.
+/// The inodes of files that some process on this machine has locked. `None` where the system does not report it.
 pub(crate) fn locked_inodes() -> Option<std::collections::HashSet<u64>> {
     let text = std::fs::read_to_string("/proc/locks").ok()?;
     let inode = |line: &str| line.split_whitespace().nth(5)?.rsplit(':').next()?.parse().ok();
     Some(text.lines().filter(|line| line.contains("FLOCK")).filter_map(inode).collect())
 }
 
-/// Whether a process holds the lock of that run directory; `None` where that cannot be told.
+/// Whether a process holds the lock of that run directory; `None` where that is unknown.
 pub(crate) fn is_locked(folder: &Path, locked: Option<&std::collections::HashSet<u64>>) -> Option<bool> {
     let metadata = folder.join("run.lock").symlink_metadata().ok()?;
     #[cfg(unix)]

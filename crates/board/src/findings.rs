@@ -1,10 +1,10 @@
 //! How good a network is: the plots of a run, its findings (confusion, receiver operating characteristic, …), and
 //! precision-recall curves.
 
-use crate::answer::{Answer, Shared, find};
 use crate::error::BoardError;
 use crate::facts::read_plain;
 use crate::media;
+use crate::response::{JsonResult, Shared, find};
 use crate::run::Run;
 use crate::values::Stored;
 use axum::Json;
@@ -17,7 +17,7 @@ use serde_json::json;
 use std::path::PathBuf;
 
 const LARGEST_CURVE: u64 = 16 << 20;
-/// Curves of one tag in one answer: the newest.
+/// Curves of one tag in one response: the newest.
 const MOST_CURVES: usize = 20;
 
 #[derive(Deserialize)]
@@ -26,7 +26,7 @@ pub(crate) struct FindingsQuery {
 }
 
 /// `plots/findings.json`, which `octant train` and `octant eval` write, and the precision-recall curves in event files.
-pub(crate) async fn findings(State(store): Shared, Query(query): Query<FindingsQuery>) -> Answer {
+pub(crate) async fn findings(State(store): Shared, Query(query): Query<FindingsQuery>) -> JsonResult {
     let run = find(&store, query.run)?;
     let findings = read_plain(&run.path().join("plots").join("findings.json"));
     let findings: Option<serde_json::Value> = findings.and_then(|text| serde_json::from_str(&text).ok());
@@ -73,7 +73,7 @@ fn plot_files(run: &Run) -> Vec<(String, PathBuf)> {
 }
 
 /// Which plots a run has.
-pub(crate) async fn plots(State(store): Shared, Query(query): Query<PlotQuery>) -> Answer {
+pub(crate) async fn plots(State(store): Shared, Query(query): Query<PlotQuery>) -> JsonResult {
     let run = find(&store, query.run)?;
     let names: Vec<String> = plot_files(&run).into_iter().map(|(name, _)| name).collect();
     Ok(Json(json!({ "plots": names })))

@@ -1,8 +1,8 @@
 //! `octant board`: all runs of some folders in a browser, live; and the data server behind TensorBoard.
 //!
 //! A [`Store`] follows the event files and the tables of every run below its folders and keeps all numbers as columns;
-//! images and histograms stay in their files until somebody looks at them. [`serve`] answers a browser over HTTP/1 with
-//! embedded pages, JSON and packed points; [`serve_data`] answers TensorBoard over gRPC. Both only
+//! images and histograms stay in their files until somebody looks at them. [`serve`] serves a browser over HTTP/1 with
+//! embedded pages, JSON and packed points; [`serve_data`] serves TensorBoard over gRPC. Both only
 //! read, but for notes and tags where [`Options::edits`] allows it.
 //!
 //! No request names a file: runs have numbers, values have tags and indices, and pages are a fixed list. What a request
@@ -10,7 +10,6 @@
 //!
 //! Start reading at [`Store`], then `api`.
 
-mod answer;
 mod api;
 mod curves;
 mod data_server;
@@ -22,6 +21,7 @@ mod machine;
 mod media;
 mod notes;
 mod points;
+mod response;
 mod run;
 mod server;
 mod store;

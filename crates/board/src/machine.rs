@@ -1,7 +1,7 @@
-//! What a run computes, where its time went, and what it said.
+//! What a run computes, where its time went, and its log.
 
-use crate::answer::{Answer, Shared, find, finite};
 use crate::facts::{read_end, read_plain, stamp};
+use crate::response::{JsonResult, Shared, find, finite};
 use axum::Json;
 use axum::extract::{Query, State};
 use serde::Deserialize;
@@ -9,7 +9,7 @@ use serde_json::json;
 
 /// How much of a log is looked at: its end.
 const LOG: u64 = 8 << 20;
-/// Lines in one answer.
+/// Lines in one response.
 const LINES: usize = 5000;
 
 #[derive(Deserialize)]
@@ -24,7 +24,7 @@ pub(crate) struct LogQuery {
 }
 
 /// `timing.csv`, the compilations, and the lines of the log that are about the machine.
-pub(crate) async fn machine(State(store): Shared, Query(query): Query<MachineQuery>) -> Answer {
+pub(crate) async fn machine(State(store): Shared, Query(query): Query<MachineQuery>) -> JsonResult {
     let run = find(&store, query.run)?;
     let facts = run.facts();
     let columns = facts.timing.columns.iter().map(|name| {
@@ -38,7 +38,7 @@ pub(crate) async fn machine(State(store): Shared, Query(query): Query<MachineQue
     let lines: Vec<&str> = text.lines().filter(is_about_it).collect();
     let lines = &lines[lines.len().saturating_sub(LINES)..];
     let compiled: Vec<_> = text.lines().filter_map(compilation).collect();
-    // Changes with the recording, which is large and asked for only then.
+    // Changes with the recording, which is large and requested only then.
     let recorded = stamp(&run.path().join("trace.json")).map(|(length, time)| format!("{length} {time:?}"));
     Ok(Json(json!({ "columns": columns, "compiled": compiled, "lines": lines, "recorded": recorded })))
 }
@@ -59,7 +59,7 @@ fn compilation(line: &str) -> Option<serde_json::Value> {
 }
 
 /// `network.json`: the network's blocks with shapes, parameters and cost.
-pub(crate) async fn network(State(store): Shared, Query(query): Query<MachineQuery>) -> Answer {
+pub(crate) async fn network(State(store): Shared, Query(query): Query<MachineQuery>) -> JsonResult {
     let run = find(&store, query.run)?;
     let text = read_plain(&run.path().join("network.json"));
     let network: Option<serde_json::Value> = text.and_then(|text| serde_json::from_str(&text).ok());
@@ -67,7 +67,7 @@ pub(crate) async fn network(State(store): Shared, Query(query): Query<MachineQue
 }
 
 /// The end of `log.txt`, or the lines of it that contain a text.
-pub(crate) async fn log(State(store): Shared, Query(query): Query<LogQuery>) -> Answer {
+pub(crate) async fn log(State(store): Shared, Query(query): Query<LogQuery>) -> JsonResult {
     let run = find(&store, query.run)?;
     let Some(text) = read_end(&run.path().join("log.txt"), LOG) else {
         return Ok(Json(json!({ "lines": [], "all": 0, "there": false })));

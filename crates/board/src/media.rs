@@ -1,7 +1,7 @@
 //! Images, histograms and texts, read from their files when they are looked at.
 
-use crate::answer::{Answer, Shared, find, finite};
 use crate::error::BoardError;
+use crate::response::{JsonResult, Shared, find, finite};
 use crate::values::Stored;
 use axum::Json;
 use axum::extract::{Query, State};
@@ -13,7 +13,7 @@ use serde_json::json;
 
 /// Values beyond this size are not read.
 pub(crate) const LARGEST: u64 = 64 << 20;
-/// Histograms and texts in one answer.
+/// Histograms and texts in one response.
 const MOST: usize = 200;
 
 #[derive(Deserialize)]
@@ -31,7 +31,7 @@ pub(crate) struct ImageQuery {
 }
 
 /// Which images a tag has.
-pub(crate) async fn images(State(store): Shared, Query(query): Query<TagQuery>) -> Answer {
+pub(crate) async fn images(State(store): Shared, Query(query): Query<TagQuery>) -> JsonResult {
     let run = find(&store, query.run)?;
     let stored = run.stored(&query.tag);
     let samples = stored.last().and_then(|last| last.read(LARGEST).ok()).map_or(0, |bytes| encoded(&bytes).len());
@@ -80,7 +80,7 @@ fn spread<T>(values: Vec<T>, most: usize) -> Vec<T> {
 }
 
 /// Distributions over time.
-pub(crate) async fn histograms(State(store): Shared, Query(query): Query<TagQuery>) -> Answer {
+pub(crate) async fn histograms(State(store): Shared, Query(query): Query<TagQuery>) -> JsonResult {
     let run = find(&store, query.run)?;
     let stored = run.stored(&query.tag);
     let all = stored.len();
@@ -125,7 +125,7 @@ fn edges(histogram: &Histogram) -> Vec<[f64; 3]> {
 }
 
 /// Texts over time.
-pub(crate) async fn texts(State(store): Shared, Query(query): Query<TagQuery>) -> Answer {
+pub(crate) async fn texts(State(store): Shared, Query(query): Query<TagQuery>) -> JsonResult {
     let run = find(&store, query.run)?;
     let shown = spread(run.stored(&query.tag), MOST).into_iter().filter_map(|value: Stored| {
         let text = match Value::decode(&value.read(LARGEST).ok()?)?.1 {

@@ -3,8 +3,8 @@
 //! `notes.md` begins with a line such as `tags: baseline, augmented` where there are tags; everything else is the note. The
 //! board writes it only where it was started for that, for requests of its own pages, and replaces it as a whole.
 
-use crate::answer::{Answer, Shared, find};
 use crate::error::BoardError;
+use crate::response::{JsonResult, Shared, find};
 use axum::Json;
 use axum::body::Body;
 use axum::extract::{Query, State};
@@ -99,7 +99,7 @@ pub(crate) struct NotesQuery {
 }
 
 /// Changes notes and tags of a run. Whether that is allowed at all was decided by `octant_web::Access`.
-pub(crate) async fn change(State(store): Shared, Query(query): Query<NotesQuery>, body: Body) -> Answer {
+pub(crate) async fn change(State(store): Shared, Query(query): Query<NotesQuery>, body: Body) -> JsonResult {
     let run = find(&store, query.run)?;
     let late = |_| BoardError::Request("the note did not arrive in time");
     let bytes = tokio::time::timeout(BODY_TIME, axum::body::to_bytes(body, LARGEST_EDIT)).await.map_err(late)?;

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tokio::sync::broadcast;
 
-/// How often files are asked for news; a point is on screen within a second.
+/// How often files are polled; a point is on screen within a second.
 const INTERVAL: Duration = Duration::from_millis(250);
 /// How often folders are searched for runs and files.
 const SEARCH: Duration = Duration::from_secs(2);
@@ -67,7 +67,7 @@ impl Store {
         self.is_editable
     }
 
-    /// Tells the pages that these runs changed.
+    /// Notifies the pages that these runs changed.
     pub(crate) fn announce(&self, runs: Vec<u32>) {
         let _ = self.news.send(Arc::new(runs));
     }
@@ -107,7 +107,7 @@ impl Store {
         self.is_ready.store(true, Ordering::Release);
     }
 
-    /// Loads, and goes on reading until `stops` says so. Call it on a thread of its own.
+    /// Loads, and keeps reading until `stops` returns true. Call it on a thread of its own.
     pub fn follow(&self, interval: Option<Duration>, stops: impl Fn() -> bool) {
         self.load();
         self.announce(Vec::new());

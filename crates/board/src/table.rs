@@ -1,8 +1,8 @@
 //! The table of runs: settings, results, how they are doing; one run in detail; downloads.
 
-use crate::answer::{Answer, Shared, chosen, find, number};
 use crate::error::BoardError;
 use crate::facts::{Status, is_locked, locked_inodes};
+use crate::response::{JsonResult, Shared, chosen, find, number};
 use crate::run::Run;
 use axum::Json;
 use axum::extract::{Query, State};
@@ -28,7 +28,7 @@ pub(crate) fn kind_name(kind: Kind) -> &'static str {
 }
 
 /// All runs. Tags are named once and referred to by number.
-pub(crate) async fn runs(State(store): Shared) -> Answer {
+pub(crate) async fn runs(State(store): Shared) -> JsonResult {
     let work = move || {
         let locked = locked_inodes();
         let (mut names, mut positions): (Vec<serde_json::Value>, HashMap<String, usize>) = Default::default();
@@ -51,8 +51,8 @@ pub(crate) async fn runs(State(store): Shared) -> Answer {
             "session": store.session(), "ready": store.is_ready(), "editable": store.is_editable(), "roots": roots, "tags": names, "runs": listed,
         })
     };
-    let answer = tokio::task::spawn_blocking(work).await;
-    answer.map(Json).map_err(|_| BoardError::Request("the runs could not be listed"))
+    let listed = tokio::task::spawn_blocking(work).await;
+    listed.map(Json).map_err(|_| BoardError::Request("the runs could not be listed"))
 }
 
 /// One line of the table.
@@ -96,7 +96,7 @@ pub(crate) struct RunQuery {
 }
 
 /// One run in detail.
-pub(crate) async fn run(State(store): Shared, Query(query): Query<RunQuery>) -> Answer {
+pub(crate) async fn run(State(store): Shared, Query(query): Query<RunQuery>) -> JsonResult {
     let run = find(&store, query.run)?;
     let facts = run.facts();
     let logs = run.logs();

@@ -1,6 +1,6 @@
 //! The recording of a few steps, `trace.json`: who did what, and when.
 
-use crate::answer::{Answer, Shared, find};
+use crate::response::{JsonResult, Shared, find};
 use axum::Json;
 use axum::extract::{Query, State};
 use serde::Deserialize;
@@ -11,7 +11,7 @@ use std::io::{BufReader, Read};
 use std::path::Path;
 
 const LARGEST: u64 = 256 << 20;
-/// Spans in one answer. Of more, the longest: shorter ones are narrower than a pixel until somebody zooms far in.
+/// Spans in one response. Of more, the longest: shorter ones are narrower than a pixel until one zooms far in.
 const MOST: usize = 50_000;
 
 #[derive(Deserialize)]
@@ -51,7 +51,7 @@ struct TraceArguments {
 }
 
 /// What `octant train --profile` recorded. Times are in microseconds; names are listed once.
-pub(crate) async fn timeline(State(store): Shared, Query(query): Query<TimelineQuery>) -> Answer {
+pub(crate) async fn timeline(State(store): Shared, Query(query): Query<TimelineQuery>) -> JsonResult {
     let run = find(&store, query.run)?;
     let path = run.path().join("trace.json");
     let read = tokio::task::spawn_blocking(move || read(&path).map(|trace| arrange(&trace))).await;

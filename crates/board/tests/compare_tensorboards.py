@@ -1,4 +1,4 @@
-# Run by tensorboard.rs: writes values as newer writers keep them, then asks two TensorBoards the same questions.
+# Run by tensorboard.rs: writes values as newer writers keep them, then sends two TensorBoards the same requests.
 import json, sys, time, urllib.error, urllib.parse, urllib.request
 import numpy as np
 from tensorboard import default, program
@@ -41,20 +41,20 @@ def start(*flags):
 
 urls = {'own': start('--logdir', folder, '--load_fast', 'true'), 'octant': start('--grpc_data_provider', 'localhost:' + port)}
 
-def ask(url, path, body=None, **query):
+def fetched(url, path, body=None, **query):
     address = url + 'data/' + path + ('?' + urllib.parse.urlencode(query) if query else '')
     request = urllib.request.Request(address, data=body and json.dumps(body).encode(), headers={'Content-Type': 'application/json'} if body else {})
-    with urllib.request.urlopen(request, timeout=30) as answer:
-        return answer.read()
+    with urllib.request.urlopen(request, timeout=30) as response:
+        return response.read()
 
 def both(path, body=None, **query):
-    answers = {}
+    responses = {}
     for name, url in urls.items():
         try:
-            answers[name] = ask(url, path, body, **query)
+            responses[name] = fetched(url, path, body, **query)
         except urllib.error.HTTPError as error:
-            answers[name] = str(error).encode()
-    return [answers['own'], answers['octant']]
+            responses[name] = str(error).encode()
+    return [responses['own'], responses['octant']]
 
 def near(a, b):
     if isinstance(a, dict) and isinstance(b, dict):
@@ -66,7 +66,7 @@ def near(a, b):
     return a == b
 
 def compare(what, path, body=None, **query):
-    own, octant = (json.loads(answer) for answer in both(path, body, **query))
+    own, octant = (json.loads(response) for response in both(path, body, **query))
     # Keys of blobs are private to a data server.
     def public(value):
         if isinstance(value, dict):
@@ -81,7 +81,7 @@ def compare(what, path, body=None, **query):
 for url in urls.values():
     begun = time.time()
     while time.time() - begun < 60:
-        if b'modern' in ask(url, 'runs') and b'modern' in ask(url, 'plugin/pr_curves/tags'):
+        if b'modern' in fetched(url, 'runs') and b'modern' in fetched(url, 'plugin/pr_curves/tags'):
             break
         time.sleep(0.2)
 compare('runs', 'runs')
@@ -98,9 +98,9 @@ images = 0
 for run in tags:
     for tag in tags[run]:
         lists = compare('images %s %s' % (run, tag), 'plugin/images/images', run=run, tag=tag, sample=0)
-        raw = [json.loads(answer) for answer in both('plugin/images/images', run=run, tag=tag, sample=0)]
+        raw = [json.loads(response) for response in both('plugin/images/images', run=run, tag=tag, sample=0)]
         for own, octant in zip(*raw):
-            pictures = [ask(url, 'plugin/images/individualImage?' + item['query']) for url, item in zip(urls.values(), (own, octant))]
+            pictures = [fetched(url, 'plugin/images/individualImage?' + item['query']) for url, item in zip(urls.values(), (own, octant))]
             assert pictures[0] == pictures[1] and pictures[0][1:4] == b'PNG', (run, tag)
             images += 1
 assert images, 'no images'

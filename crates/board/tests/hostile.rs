@@ -78,8 +78,8 @@ fn origins(address: SocketAddr) -> Vec<Case> {
         "Sec-Fetch-Site: same-site\r\nSec-Fetch-Mode: cors".into(),
         "Sec-Fetch-Site: cross-site\r\nSec-Fetch-Mode: navigate\r\nSec-Fetch-Dest: iframe".into(),
     ];
-    let ask = |header: &String| request("GET /api/runs", &[host.clone(), header.clone()]);
-    wrong.iter().map(|header| case(header.clone(), ask(header), &[403])).collect()
+    let attempt = |header: &String| request("GET /api/runs", &[host.clone(), header.clone()]);
+    wrong.iter().map(|header| case(header.clone(), attempt(header), &[403])).collect()
 }
 
 fn paths(address: SocketAddr) -> Vec<Case> {
@@ -111,8 +111,8 @@ fn paths(address: SocketAddr) -> Vec<Case> {
         "/web/index.html",
         "/index.html",
     ];
-    let ask = |path: &&str| request(&format!("GET {path}"), &[format!("Host: {address}")]);
-    wrong.iter().map(|path| case(format!("path {path}"), ask(path), &[400, 404])).collect()
+    let attempt = |path: &&str| request(&format!("GET {path}"), &[format!("Host: {address}")]);
+    wrong.iter().map(|path| case(format!("path {path}"), attempt(path), &[400, 404])).collect()
 }
 
 fn queries(address: SocketAddr) -> Vec<Case> {
@@ -142,20 +142,20 @@ fn queries(address: SocketAddr) -> Vec<Case> {
         "/api/export?tag=loss&format=exe",
         "/api/export?tag=loss",
     ];
-    let ask = |path: &&str| request(&format!("GET {path}"), &[format!("Host: {address}")]);
-    wrong.iter().map(|path| case(format!("query {path}"), ask(path), &[400, 404])).collect()
+    let attempt = |path: &&str| request(&format!("GET {path}"), &[format!("Host: {address}")]);
+    wrong.iter().map(|path| case(format!("query {path}"), attempt(path), &[400, 404])).collect()
 }
 
 fn shapes(address: SocketAddr) -> Vec<Case> {
     let host = format!("Host: {address}");
-    let ask = |line: &str| request(line, std::slice::from_ref(&host));
+    let attempt = |line: &str| request(line, std::slice::from_ref(&host));
     let mut cases: Vec<Case> = ["POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "CONNECT", "PROPFIND", "BREW"]
         .iter()
-        .map(|method| case(*method, ask(&format!("{method} /api/runs")), &[405, 400]))
+        .map(|method| case(*method, attempt(&format!("{method} /api/runs")), &[405, 400]))
         .collect();
     let long = "a".repeat(20_000);
-    cases.push(case("a long address", ask(&format!("GET /{long}")), &[414, 431, 400]));
-    cases.push(case("a long query", ask(&format!("GET /api/points?tag={}", &long[..10_000])), &[414, 431, 400]));
+    cases.push(case("a long address", attempt(&format!("GET /{long}")), &[414, 431, 400]));
+    cases.push(case("a long query", attempt(&format!("GET /api/points?tag={}", &long[..10_000])), &[414, 431, 400]));
     let huge = request("GET /", &[host.clone(), format!("X-Huge: {}", "b".repeat(200_000))]);
     cases.push(case("a huge header", huge, &[431, 400, 0]));
     let many: Vec<String> = (0..500).map(|index| format!("X-{index}: y")).chain([host.clone()]).collect();
@@ -200,17 +200,17 @@ fn hostile_requests_are_refused_and_nothing_outside_is_sent() {
     assert!(cases.len() >= 60, "only {}", cases.len());
     println!("{} hostile requests", cases.len());
     for Case { name, bytes, statuses } in &cases {
-        let answer = raw(address, bytes);
+        let response = raw(address, bytes);
         assert!(
-            statuses.contains(&answer.status),
+            statuses.contains(&response.status),
             "{name}: {} instead of {statuses:?}: {}",
-            answer.status,
-            answer.text()
+            response.status,
+            response.text()
         );
-        assert!(!answer.text().contains(SECRET) && !answer.text().contains("root:"), "{name} sent a secret");
-        assert!(!answer.text().contains(parent.path().to_str().unwrap()), "{name} sent a path of this machine");
+        assert!(!response.text().contains(SECRET) && !response.text().contains("root:"), "{name} sent a secret");
+        assert!(!response.text().contains(parent.path().to_str().unwrap()), "{name} sent a path of this machine");
     }
-    // What is beside the folder, or behind a link, is not in any answer that is given.
+    // What is beside the folder, or behind a link, is not in any response.
     for path in [
         "/api/runs",
         "/api/run?run=1",
@@ -219,15 +219,15 @@ fn hostile_requests_are_refused_and_nothing_outside_is_sent() {
         "/api/plots?run=1",
         "/api/evaluation?run=1",
     ] {
-        let answer = get(address, path);
-        assert_eq!(answer.status, 200, "{path}: {}", answer.text());
-        assert!(!answer.text().contains(SECRET), "{path} sent a secret");
-        assert!(!answer.text().contains("link.png"), "{path} lists a link");
+        let response = get(address, path);
+        assert_eq!(response.status, 200, "{path}: {}", response.text());
+        assert!(!response.text().contains(SECRET), "{path} sent a secret");
+        assert!(!response.text().contains("link.png"), "{path} lists a link");
     }
 }
 
 #[test]
-fn every_answer_forbids_frames_and_outside_requests() {
+fn every_response_forbids_frames_and_outside_requests() {
     let folder = tempfile::tempdir().unwrap();
     let serving = start(folder.path());
     for path in ["/", "/main.js", "/api/runs", "/nothing", "/../x"] {
@@ -253,9 +253,9 @@ fn addresses_that_others_reach_need_the_token() {
     for path in ["/", "/api/runs", "/main.js", "/?token=", "/?token=x", &format!("/?token={}x", &token[1..])] {
         assert_eq!(get(address, path).status, 401, "{path}");
     }
-    let answer = get(address, &format!("/?token={token}"));
-    assert_eq!(answer.status, 303, "{}", answer.head);
-    let cookie = answer.head.lines().find_map(|line| line.strip_prefix("set-cookie: ")).unwrap().to_string();
+    let response = get(address, &format!("/?token={token}"));
+    assert_eq!(response.status, 303, "{}", response.head);
+    let cookie = response.head.lines().find_map(|line| line.strip_prefix("set-cookie: ")).unwrap().to_string();
     assert!(cookie.contains("HttpOnly") && cookie.contains("SameSite=Strict"), "{cookie}");
     let cookie = format!("Cookie: {}", cookie.split(';').next().unwrap());
     assert_eq!(raw(address, &request("GET /api/runs", &[format!("Host: {address}"), cookie])).status, 200);
@@ -339,7 +339,7 @@ fn ten_thousand_connections_are_bounded() {
 }
 
 /// A request to change notes.
-fn edit(address: SocketAddr, origin: &str, path: &str, body: &str) -> support::Answer {
+fn edit(address: SocketAddr, origin: &str, path: &str, body: &str) -> support::HttpResponse {
     let head = format!(
         "POST {path} HTTP/1.1\r\nHost: {address}\r\n{origin}Content-Type: application/json\r\nContent-Length: {}\r\n\
          Connection: close\r\n\r\n{body}",
@@ -355,7 +355,7 @@ fn notes_change_only_on_boards_that_allow_it_for_their_own_pages_in_their_own_fo
     let outside = folder.path().join("outside.md");
     std::fs::write(&outside, SECRET).unwrap();
     let (runs, note) = (folder.path().join("runs"), folder.path().join("runs/one/notes.md"));
-    let good = r#"{"tags":["a"],"text":"said"}"#;
+    let good = r#"{"tags":["a"],"text":"noted"}"#;
     let closed = start(&runs);
     let own = |address: SocketAddr| format!("Origin: http://{address}\r\n");
     assert_eq!(edit(closed.address(), &own(closed.address()), "/api/notes?run=1", good).status, 405);
@@ -389,8 +389,8 @@ fn notes_change_only_on_boards_that_allow_it_for_their_own_pages_in_their_own_fo
     // A link that stands where the note would is replaced; what it points at stays.
     #[cfg(unix)]
     std::os::unix::fs::symlink(&outside, &note).unwrap();
-    let answer = edit(address, &own, "/api/notes?run=1", good);
-    assert_eq!((answer.status, answer.json()), (200, serde_json::json!({ "notes": "said", "labels": ["a"] })));
+    let response = edit(address, &own, "/api/notes?run=1", good);
+    assert_eq!((response.status, response.json()), (200, serde_json::json!({ "notes": "noted", "labels": ["a"] })));
     assert_eq!(std::fs::read_to_string(&outside).unwrap(), SECRET);
     assert_eq!(std::fs::read_to_string(&note).unwrap(), "tags: a\n\nsaid\n");
     assert!(!note.is_symlink());

@@ -11,9 +11,9 @@ use support::{get, octant_run, start};
 
 /// The first and last position of a curve.
 fn ends(serving: &Serving, tag: &str, axis: &str) -> (f64, f64) {
-    let answer = get(serving.address(), &format!("/api/points?tag={tag}&axis={axis}"));
-    let length = u64::from_le_bytes(answer.body[..8].try_into().unwrap()) as usize;
-    let head: Value = serde_json::from_slice(&answer.body[8..8 + length]).unwrap();
+    let response = get(serving.address(), &format!("/api/points?tag={tag}&axis={axis}"));
+    let length = u64::from_le_bytes(response.body[..8].try_into().unwrap()) as usize;
+    let head: Value = serde_json::from_slice(&response.body[8..8 + length]).unwrap();
     let curve = &head["curves"][0];
     (curve["first"].as_f64().unwrap(), curve["last"].as_f64().unwrap())
 }

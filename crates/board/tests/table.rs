@@ -1,4 +1,4 @@
-//! What the table of runs says.
+//! The contents of the table of runs.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 

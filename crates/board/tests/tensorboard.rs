@@ -10,7 +10,7 @@ use std::process::Command;
 use std::time::Duration;
 use support::octant_run;
 
-/// Adds values as newer writers keep them, then asks two TensorBoards the same questions.
+/// Adds values as newer writers keep them, then sends two TensorBoards the same requests.
 const COMPARE: &str = include_str!("compare_tensorboards.py");
 
 #[test]

@@ -37,7 +37,7 @@ export class Chart {
     this.base = h("canvas", { class: "base", ariaHidden: "true" });
     this.over = h("canvas", { class: "over", tabIndex: 0, role: "img", ariaLabel: options.label });
     this.plot = h("div", { class: "plot" }, this.base, this.over);
-    // Where the chart of a canvas can be found, for tests and for whoever looks with the browser's tools.
+    // Where the chart of a canvas can be found, for tests and for the browser's developer tools.
     this.over.chart = this;
     this.cursor = null;
     this.listen();

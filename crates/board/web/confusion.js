@@ -37,7 +37,7 @@ function examples(run, names, mistakes, count, wanted, isRight) {
   if (isRight) return [h("p", { class: "hint" }, "Samples are kept of mistakes alone.")];
   const found = mistakes.samples.filter(wanted);
   if (!found.length) return [h("p", { class: "hint" }, "No sample of this cell is among those that were kept, which the network was most sure of.")];
-  return [h("p", { class: "hint" }, found.length < count ? `The ${found.length} of them that it was most sure of:` : "All of them, the surest first:"), tiles(run, names, mistakes, found)];
+  return [h("p", { class: "hint" }, found.length < count ? `The ${found.length} of them that it was most sure of:` : "All of them, the highest confidence first:"), tiles(run, names, mistakes, found)];
 }
 
 // One image holds a tile of every sample, in the order of the list.

@@ -59,7 +59,7 @@ export function evaluation(main) {
     return figure("F1 over confidence", "confidence", `best ${number(best[1])} at ${number(best[0], 3)}`, [{ name: run.name, color: color(run), points: [...points].sort((a, b) => a[0] - b[0]) }]);
   }
 
-  // Below the diagonal the network is surer than it should be.
+  // Below the diagonal the network is overconfident.
   function reliability(run, { error, bins }) {
     const all = bins.reduce((sum, bin) => sum + bin[3], 0);
     return figure("Calibration: accuracy over confidence", "confidence", `expected calibration error ${number(error, 3)}`, [

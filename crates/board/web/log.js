@@ -1,4 +1,4 @@
-// What a run said, with search; its settings and its texts.
+// The log of a run, with search; its settings and its texts.
 
 import { h, empty, throttled } from "./dom.js";
 import { state, on, json, setParam } from "./state.js";

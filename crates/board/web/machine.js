@@ -1,4 +1,4 @@
-// Where the time went: parts of every epoch, speed, what the log says about the machine.
+// Where the time went: parts of every epoch, speed, what the log has about the machine.
 
 import { h, empty, throttled } from "./dom.js";
 import { on, json, color } from "./state.js";
@@ -36,7 +36,7 @@ export function machine(main) {
     }
     if (data.compiled.length) parts.push(programs(data.compiled, columns.memory));
     if (recorded) parts.push(recorded);
-    if (data.lines.length) parts.push(h("section", { class: "card" }, h("header", {}, h("h3", {}, "What the log says about it")), h("pre", { class: "log" }, data.lines.slice(-200).map((line) => verdict(line)))));
+    if (data.lines.length) parts.push(h("section", { class: "card" }, h("header", {}, h("h3", {}, "From the log")), h("pre", { class: "log" }, data.lines.slice(-200).map((line) => highlighted(line)))));
     body.replaceChildren(...(parts.length ? parts : [empty("No times", "Only runs of Octant keep ", h("code", {}, "timing.csv"), ".")]));
   }
 
@@ -56,7 +56,7 @@ export function machine(main) {
   return () => { generation += 1; chart?.close(); stops.forEach((stop) => stop()); };
 }
 
-function verdict(line) {
+function highlighted(line) {
   const at = line.indexOf("bound by");
   return at < 0 ? `${line}\n` : h("span", {}, h("span", { class: "hint" }, line.slice(0, Math.min(at, 60)).trim(), " … "), h("b", {}, line.slice(at)), "\n");
 }

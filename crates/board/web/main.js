@@ -63,7 +63,7 @@ function connect() {
   });
   source.onerror = () => {
     status("off", "reconnecting");
-    // Browsers give up after some answers; this page does not.
+    // Browsers give up after some responses; this page does not.
     if (source.readyState === EventSource.CLOSED) { source.close(); setTimeout(connect, 1000); }
   };
 }

@@ -80,14 +80,14 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
 }
 
 /// The board of one run while it trains. That there is none is no reason not to train.
-pub(crate) fn beside(run: &Path, say: &mut dyn FnMut(&str)) -> Option<Serving> {
+pub(crate) fn beside(run: &Path, report: &mut dyn FnMut(&str)) -> Option<Serving> {
     match start(&[run.to_path_buf()], IpAddr::V4(Ipv4Addr::LOCALHOST), None, &[], false) {
         Ok(serving) => {
-            say(&format!("board: {}", serving.url()));
+            report(&format!("board: {}", serving.url()));
             Some(serving)
         }
         Err(error) => {
-            say(&format!("there is no board: {error:#}"));
+            report(&format!("there is no board: {error:#}"));
             None
         }
     }
@@ -182,7 +182,7 @@ pub(crate) fn data_server() -> ExitCode {
 fn run_data_server(arguments: DataServer) -> Result<()> {
     let samples = arguments.samples_per_plugin.split(',').filter_map(|pair| pair.split_once('='));
     let mut addresses = (arguments.host.as_str(), arguments.port).to_socket_addrs().context("no such --host")?;
-    // TensorBoard asks for localhost, which means IPv4 to most.
+    // TensorBoard connects to localhost, which means IPv4 to most.
     let all: Vec<SocketAddr> = addresses.by_ref().collect();
     let address = all.iter().find(|address| address.is_ipv4()).or(all.first()).context("no such --host")?;
     let options = DataOptions {

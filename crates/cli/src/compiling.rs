@@ -1,6 +1,6 @@
 //! Waiting for a compiler: what it compiles, for how long so far and last time; and how to cancel.
 //!
-//! A plugin's compiler cannot be interrupted, and it may take minutes. Whoever says stop meanwhile is not made to wait:
+//! A plugin's compiler cannot be interrupted, and it may take minutes. A signal in that time does not wait for it:
 //! nothing is being trained, so the process ends at once.
 
 use crate::output::{clear_line, duration};
@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Set by signals once a command asks for that; see [`stop_flag`].
+/// Set by signals once a command registers it; see [`stop_flag`].
 static STOP: LazyLock<Arc<AtomicBool>> = LazyLock::new(Arc::default);
 
 /// What signals set where a command ends cleanly on them, and what ends the wait for a compiler.
@@ -31,7 +31,7 @@ fn set_program(program: Option<&str>) {
     *PROGRAM.lock().unwrap_or_else(PoisonError::into_inner) = program.map(str::to_string);
 }
 
-/// Ends the process before the first step, or while a compiler cannot be interrupted, and says what it was doing.
+/// Ends the process before the first step, or while a compiler cannot be interrupted, and prints what it was doing.
 pub(crate) fn end_unfinished() -> ! {
     /// Several threads watch for signals; one of them speaks.
     static HAS_ENDED: AtomicBool = AtomicBool::new(false);

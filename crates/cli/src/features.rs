@@ -23,7 +23,7 @@ use std::sync::Arc;
 pub(crate) struct Arguments {
     /// A model that `octant models` lists, a run directory, or a file of weights that names its network
     model: PathBuf,
-    /// The folder of images. Judging needs a folder per class, in train/ and val/ or to be split
+    /// The folder of images. --knn and --probe need a folder per class, in train/ and val/ or to be split
     data: PathBuf,
     /// The weights of a model: a file, an address, `pretrained`, or a name that `octant weights get` knows
     #[arg(long, value_name = "FILE|NAME")]
@@ -34,7 +34,7 @@ pub(crate) struct Arguments {
     /// What is written: `pooled` is what the last layer sees, `output` its result, `map` the features of every position
     #[arg(long, default_value = "pooled")]
     layer: String,
-    /// Judge by a vote of this many nearest neighbors among the training images
+    /// Evaluate by a vote of this many nearest neighbors among the training images
     #[arg(long, value_name = "K")]
     knn: Option<usize>,
     /// Measure with a linear layer that is trained on the training images' features
@@ -64,10 +64,10 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
-    let judges = arguments.knn.is_some() || arguments.probe;
-    if arguments.output.is_none() && arguments.against.is_none() && !judges {
+    let evaluates = arguments.knn.is_some() || arguments.probe;
+    if arguments.output.is_none() && arguments.against.is_none() && !evaluates {
         bail!(
-            "say what to do with the features: --output FILE writes them, --knn K and --probe judge them, --against DIR \
+            "choose what to do with the features: --output FILE writes them, --knn K and --probe evaluate them, --against DIR \
              compares two folders"
         );
     }
@@ -89,8 +89,8 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
     if let Some(other) = &arguments.against {
         compare(&extractor, &arguments, other)?;
     }
-    if judges {
-        judge(&extractor, &arguments)?;
+    if evaluates {
+        evaluate(&extractor, &arguments)?;
     }
     Ok(Ending::Done)
 }
@@ -176,7 +176,7 @@ fn compare(extractor: &Extractor, arguments: &Arguments, other: &Path) -> Result
     Ok(())
 }
 
-fn judge(extractor: &Extractor, arguments: &Arguments) -> Result<()> {
+fn evaluate(extractor: &Extractor, arguments: &Arguments) -> Result<()> {
     let mut recipe = extractor.predictor.network().recipe.clone();
     recipe.data = octant_recipe::DataSource::of_files("folder", arguments.data.clone());
     let data = prepare::data(&recipe, &[])?;
@@ -186,15 +186,15 @@ fn judge(extractor: &Extractor, arguments: &Arguments) -> Result<()> {
     };
     let [train, test] = [labeled("training images", &data.train)?, labeled("images to evaluate on", &data.valid)?];
     let metrics = separation(&train, &test, data.outputs, arguments.knn, arguments.probe);
-    let (learned, judged) = (train.classes.len(), test.classes.len());
+    let (learned, evaluated) = (train.classes.len(), test.classes.len());
     if arguments.json {
         let metrics: serde_json::Map<_, _> = metrics.into_iter().map(|(name, value)| (name, json!(value))).collect();
         Json::line(
-            json!({ "event": "judged", "train": learned, "images": judged, "width": train.width, "accuracy": metrics }),
+            json!({ "event": "judged", "train": learned, "images": evaluated, "width": train.width, "accuracy": metrics }),
         );
         return Ok(());
     }
-    line(format!("{} features of {learned} images, judged on {judged}", train.width));
+    line(format!("{} features of {learned} images, evaluated on {evaluated}", train.width));
     metrics.iter().for_each(|(name, value)| line(format!("  {name:<8} accuracy {:.4}", value)));
     Ok(())
 }

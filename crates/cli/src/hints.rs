@@ -94,23 +94,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn unknown_flags_were_answered_with_flags_that_fail_or_mean_something_else() {
+    fn unknown_flags_were_corrected_to_flags_that_fail_or_mean_something_else() {
         let command = clap::Command::new("octant").subcommand(
             clap::Command::new("train")
                 .arg(clap::Arg::new("recipe"))
                 .arg(clap::Arg::new("freeze").long("freeze"))
                 .arg(clap::Arg::new("cores").long("cores")),
         );
-        let said = |flag: &str| {
+        let printed = |flag: &str| {
             let words = ["octant", "train", flag].map(str::to_string);
             let error = command.clone().try_get_matches_from(&words).unwrap_err();
             near_flags(error, &command, words.into_iter()).to_string()
         };
         for flag in ["--freeze-backbone", "--folds"] {
-            let text = said(flag);
+            let text = printed(flag);
             assert!(text.contains(flag) && !text.contains("-- --") && !text.contains("similar"), "{text}");
         }
-        assert!(said("--frezee").contains("--freeze"), "{}", said("--frezee"));
+        assert!(printed("--frezee").contains("--freeze"), "{}", printed("--frezee"));
     }
 
     #[test]

@@ -88,7 +88,7 @@ enum Command {
     Weights(weights::Arguments),
     /// List the devices that can be used
     Devices(devices::Arguments),
-    /// Compile a recipe for boards that are not attached: memory, speed and cost
+    /// Compile a recipe for machines that are not attached: memory, speed and cost
     Plan(plan::Arguments),
     /// Translate Ultralytics' command line
     Yolo(yolo::Arguments),
@@ -200,7 +200,7 @@ fn parsed() -> Cli {
     Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
 }
 
-/// The chain of causes as one sentence. An error that quotes its cause does not say it twice.
+/// The chain of causes as one sentence. An error that quotes its cause does not repeat it.
 pub(crate) fn sentence(error: &anyhow::Error) -> String {
     error.chain().skip(1).fold(error.to_string(), |text, cause| {
         let cause = cause.to_string();

@@ -11,7 +11,7 @@ use serde_json::json;
 #[derive(clap::Args)]
 #[command(
     after_help = "Multiply–adds are what papers call FLOPs, for one image of the native size. Names of timm and \
-                        torchvision are understood wherever a model is asked for."
+                        torchvision are understood wherever a model is named."
 )]
 pub(crate) struct Arguments {
     /// Only models whose name, alias or family contains this

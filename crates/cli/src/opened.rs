@@ -33,7 +33,7 @@ pub(crate) fn facts(predictor: &Predictor) -> Value {
 }
 
 /// Prints which weights, size of images and preprocessing are used: a first line of JSON, or text on standard error.
-pub(crate) fn say(predictor: &Predictor, json: bool) {
+pub(crate) fn describe(predictor: &Predictor, json: bool) {
     if json {
         let mut line = facts(predictor);
         line["event"] = "start".into();

@@ -21,7 +21,7 @@ pub(crate) fn number(value: f64) -> serde_json::Value {
 /// Training continues when its output is not read; every other command fails when its output cannot be written.
 static IS_TRAINING: AtomicBool = AtomicBool::new(false);
 
-/// What follows is said by a run that must not end for it.
+/// What follows is printed by a run, which continues if its output cannot be written.
 pub(crate) fn training_begins() {
     IS_TRAINING.store(true, Ordering::Relaxed);
 }
@@ -110,8 +110,8 @@ fn columns() -> Option<usize> {
     // SAFETY: a window size is plain numbers, for which zero is a value.
     let mut size: libc::winsize = unsafe { std::mem::zeroed() };
     // SAFETY: the request fills the structure it is given, which lives until after the call.
-    let answer = unsafe { libc::ioctl(libc::STDERR_FILENO, libc::TIOCGWINSZ, &mut size) };
-    (answer == 0 && size.ws_col > 0).then_some(size.ws_col as usize)
+    let status = unsafe { libc::ioctl(libc::STDERR_FILENO, libc::TIOCGWINSZ, &mut size) };
+    (status == 0 && size.ws_col > 0).then_some(size.ws_col as usize)
 }
 
 #[cfg(not(unix))]

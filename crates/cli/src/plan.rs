@@ -1,4 +1,4 @@
-//! The `plan` command: a recipe compiled for boards that are not attached, and estimated for GPUs.
+//! The `plan` command: a recipe compiled ahead of time for machines that are not attached, and estimated for GPUs.
 
 mod table;
 mod text;
@@ -15,7 +15,7 @@ use std::process::Command;
 use table::PlanTable;
 use toml::Table;
 
-/// Compile a recipe for boards that are not attached, or estimate it for GPUs: memory, speed and cost
+/// Compile a recipe for machines that are not attached, or estimate it for GPUs: memory, speed and cost
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     /// A recipe, or a model of the zoo
@@ -45,7 +45,7 @@ pub(crate) struct Arguments {
     /// this machine
     #[arg(long, value_name = "DIR", num_args = 0..=1, require_equals = true)]
     save: Option<Option<PathBuf>>,
-    /// Print JSON: an object per machine with `"estimate": true` at once, then one with what its compiler says
+    /// Print JSON: an object per machine with `"estimate": true` at once, then one with what its compiler reports
     #[arg(long)]
     json: bool,
     #[command(flatten)]

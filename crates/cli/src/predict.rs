@@ -21,7 +21,7 @@ use std::path::PathBuf;
                         --weights pretrained cat.jpg\n  octant predict --model resnet50 --weights FILE --input x.npy \
                         --layout nchw --output y.npy")]
 pub(crate) struct Arguments {
-    /// A run directory or a file of weights that names its network (not with --model), then what to look at: images, videos
+    /// A run directory or a file of weights that names its network (not with --model), then what to predict on: images, videos
     /// (through ffmpeg where it is installed), folders, patterns, lists of them (.txt), or http(s)://, s3:// and gs:// addresses
     paths: Vec<PathBuf>,
     /// The model; `octant models` lists them
@@ -34,7 +34,7 @@ pub(crate) struct Arguments {
     /// tensors: random ones from --seed if not given
     #[arg(long, requires = "model", value_name = "FILE|NAME")]
     weights: Option<PathBuf>,
-    /// With --model: use weights of which only a part fits; the rest is random, and said
+    /// With --model: use weights of which only a part fits; the rest is random, which is printed
     #[arg(long, requires = "model")]
     partial: bool,
     /// With --model: names of the classes, one per line
@@ -108,7 +108,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
         return match (&arguments.input, &arguments.output, &arguments.paths[..]) {
             (Some(input), Some(output), []) => tensors::run(entry, input, output, &arguments),
             (Some(_), _, _) => bail!("--input takes --output and no images"),
-            (None, _, []) => bail!("give images to look at, or --input x.npy and --output y.npy"),
+            (None, _, []) => bail!("give images to predict on, or --input x.npy and --output y.npy"),
             (None, _, images) => {
                 if arguments.weights.is_none() {
                     bail!(
@@ -121,7 +121,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
     }
     match &arguments.paths[..] {
         [] => bail!("give a run directory and images, or --model NAME with images or --input and --output"),
-        [_] => bail!("give the images to look at after the run directory"),
+        [_] => bail!("give the images to predict on after the run directory"),
         [run, images @ ..] => {
             let mut file = opened::network(run, arguments.checkpoint.as_deref())?;
             if let Some(precision) = &arguments.precision {
@@ -194,7 +194,7 @@ fn predict(network: Network, paths: &[PathBuf], folder: PathBuf, top: usize, arg
     let options = boxes(arguments, &network)?;
     let backend = arguments.device.open()?;
     let predictor = Predictor::new(network, &backend, options)?;
-    opened::say(&predictor, arguments.json);
+    opened::describe(&predictor, arguments.json);
     let (top, json) = (arguments.top.unwrap_or(top), arguments.json);
     let images: Vec<PathBuf> =
         sources.files.iter().filter(|file| !file.is_video()).map(|file| file.path.clone()).collect();

@@ -48,7 +48,7 @@ pub(crate) fn evaluation_data(
     Ok(octant_recipe::evaluation_data(recipe, classes, trained_on.as_deref(), on_train, &Terminal)?)
 }
 
-/// The weights of a checkpoint of a run; a damaged one is said.
+/// The weights of a checkpoint of a run; a damaged one is reported.
 pub(crate) fn checkpoint_weights(run: &Path, wanted: Option<&str>) -> Result<PathBuf> {
     let (path, warning) = octant_recipe::checkpoint_weights(run, wanted)?;
     warning.iter().for_each(|warning| eprintln!("warning: {warning}"));

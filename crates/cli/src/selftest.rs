@@ -46,9 +46,9 @@ impl Progress {
                 "failures": failures.iter().map(|(case, problem)| json!({"case": case, "problem": problem})).collect::<Vec<_>>(),
             }));
         } else {
-            let verdict = if failures.is_empty() { "ok".to_string() } else { format!("{} WRONG", failures.len()) };
-            println!("{name:<14} {passed:>5} passed  {verdict:<9} {}", duration(time));
-            // At once: whoever interrupts a long run should know what is wrong.
+            let outcome = if failures.is_empty() { "ok".to_string() } else { format!("{} WRONG", failures.len()) };
+            println!("{name:<14} {passed:>5} passed  {outcome:<9} {}", duration(time));
+            // At once: an interrupted run should have shown what is wrong.
             failures.iter().for_each(|(case, problem)| println!("  {case}: {problem}"));
         }
         self.passed += passed;
@@ -120,7 +120,7 @@ fn own_kernels(device: &str, progress: &mut Progress) -> Result<()> {
         .map(|layer| (layer.describe(), own_kernel(layer, &*device, &*reference, progress.as_json)))
         .collect();
     let magnitudes = layers::check_magnitudes(&*device, &*reference).map_err(|error| error.to_string());
-    checks.push(("numbers of all sizes".to_string(), magnitudes.and_then(judged)));
+    checks.push(("numbers of all sizes".to_string(), magnitudes.and_then(within_tolerance)));
     let nan = match layers::check_nan(&*device) {
         Ok([found, expected]) if found == expected => Ok(()),
         Ok([found, expected]) => Err(format!("{found} results are NaN instead of {expected}")),
@@ -133,7 +133,7 @@ fn own_kernels(device: &str, progress: &mut Progress) -> Result<()> {
     Ok(())
 }
 
-fn judged(difference: layers::LayerDifference) -> Result<(), String> {
+fn within_tolerance(difference: layers::LayerDifference) -> Result<(), String> {
     match difference.is_right() {
         true => Ok(()),
         false => Err(format!(
@@ -152,7 +152,7 @@ fn own_kernel(layer: &Layer, device: &dyn Backend, reference: &dyn Backend, as_j
             json!({ "event": "layer", "layer": layer.describe(), "difference": difference.found, "kernels": kernels }),
         );
     }
-    judged(difference)
+    within_tolerance(difference)
 }
 
 /// The summary, and what to send to the project if something is wrong.

@@ -65,7 +65,7 @@ pub(crate) struct Arguments {
     /// The largest request, in MiB
     #[arg(long, default_value_t = 64, value_name = "MIB")]
     max_request: usize,
-    /// Memory for all requests that are being received or answered, in MiB
+    /// Memory for all requests that are being received or processed, in MiB
     #[arg(long, default_value_t = 1024, value_name = "MIB")]
     request_memory: usize,
     /// Seconds between two looks at the files of networks, which are loaded again when they changed; 0 for never
@@ -87,7 +87,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
     let device = arguments.device.open()?;
     let json = arguments.json;
     let server = Server::start(sources, &device, options, move |event| print(&event, json))?;
-    // Until now a signal ends the process at once: there is nothing to answer yet.
+    // Until now a signal ends the process at once: no request is under way yet.
     compiling::stop_at(&[libc::SIGINT, libc::SIGTERM])?;
     let endpoint = server.endpoint();
     let (url, others) = (endpoint.url(), endpoint.url_for_others());
@@ -118,8 +118,8 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
     let drained = server.stop(drain);
     match json {
         true => Json::line(json!({ "event": "stopped", "drained": drained })),
-        false if drained => line("Stopped; all requests were answered."),
-        false => line("Stopped; requests that took longer were not answered."),
+        false if drained => line("Stopped; all requests were completed."),
+        false => line("Stopped; requests that took longer were dropped."),
     }
     Ok(Ending::Done)
 }

@@ -82,11 +82,11 @@ impl Display {
             }
         }
         if self.shows_board {
-            self.board = crate::board::beside(&start.run, &mut |text| say(text, self.json));
+            self.board = crate::board::beside(&start.run, &mut |text| print_text(text, self.json));
         }
     }
 
-    /// Peaks of all phases. The line of a phase says its own, so that one alone needs no table.
+    /// Peaks of all phases. The line of a phase shows its own, so that one alone needs no table.
     fn planned(&self, phases: &[PhaseMemory]) {
         if self.json {
             let phase = |phase: &PhaseMemory| json!({ "name": phase.phase, "training_bytes": phase.training, "evaluation_bytes": phase.evaluation });
@@ -144,7 +144,7 @@ impl Display {
         let (per_step, rate) = (times.per_step(), times.images_per_second());
         let taken = self.begun.map_or(times.total, |begun| begun.elapsed());
         let left = self.progress.left(report.steps, taken).filter(|_| report.epoch < report.epochs);
-        let verdict = hints::with_flags(&report.verdict);
+        let bottleneck = hints::with_flags(&report.bottleneck);
         if self.json {
             let mut object = as_json(&report.metrics);
             object.insert("event".into(), "epoch".into());
@@ -157,7 +157,7 @@ impl Display {
             object.insert("seconds_left".into(), left.map(|left| left.as_secs_f64()).into());
             let memory: Vec<u64> = report.memory.iter().map(|memory| memory.used).collect();
             object.insert("memory_bytes".into(), memory.into());
-            object.insert("verdict".into(), verdict.into());
+            object.insert("verdict".into(), bottleneck.into());
             Json::line(Value::Object(object));
         } else if let Some(bar) = self.bar.take() {
             let EpochReport { epoch, epochs, .. } = report;
@@ -166,7 +166,7 @@ impl Display {
             let memory = memory_text(&report.memory).filter(|_| report.memory.len() > 1);
             let memory = memory.map(|text| format!("; {text}")).unwrap_or_default();
             bar.finish(&format!(
-                "epoch {epoch}/{epochs}  {}  {}/step  {rate:.0} images/s  {}  lr {}\n  {} so far{left}; {verdict}{memory}",
+                "epoch {epoch}/{epochs}  {}  {}/step  {rate:.0} images/s  {}  lr {}\n  {} so far{left}; {bottleneck}{memory}",
                 count(times.steps, "step"),
                 duration(per_step),
                 show(&report.metrics),
@@ -178,7 +178,7 @@ impl Display {
 }
 
 /// A line of text, or a message as JSON.
-fn say(text: &str, json: bool) {
+fn print_text(text: &str, json: bool) {
     let text = &hints::with_flags(text);
     match json {
         true => Json::line(json!({ "event": "message", "text": text })),
@@ -190,8 +190,8 @@ impl Observer for Display {
     fn event(&mut self, event: &RunEvent) {
         train::note_progress(event, &self.run);
         match event {
-            RunEvent::Message(text) => say(text, self.json),
-            RunEvent::Warning(text) => say(&format!("warning: {text}"), self.json),
+            RunEvent::Message(text) => print_text(text, self.json),
+            RunEvent::Warning(text) => print_text(&format!("warning: {text}"), self.json),
             RunEvent::Started(start) => self.start(start),
             RunEvent::Planned(phases) => self.planned(phases),
             RunEvent::Phase(phase) => self.phase(phase),
@@ -210,7 +210,7 @@ impl Observer for Display {
                 if let Some(bar) = &self.bar {
                     bar.wipe();
                 }
-                timeline::tell(timeline, trace, self.json);
+                timeline::report(timeline, trace, self.json);
             }
             RunEvent::Ended(outcome) => train::show_outcome(outcome, self.json),
             // A log of every step is for machines, and checkpoints are only worth a word when one fails.

@@ -6,7 +6,7 @@ use serde_json::json;
 use std::path::Path;
 
 /// Prints what took the most time, and where the trace lies.
-pub(crate) fn tell(timeline: &Timeline, path: &Path, as_json: bool) {
+pub(crate) fn report(timeline: &Timeline, path: &Path, as_json: bool) {
     match as_json {
         true => {
             let (busy, waiting) = timeline.occupation().map(|share| (share.busy, share.waiting)).unzip();

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
-use octant_testing::http::{Answer, Request, Server};
+use octant_testing::http::{HttpResponse, Request, Server};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -24,7 +24,7 @@ fn files(folder: &Path) -> Vec<String> {
 }
 
 /// Folders as pages of links, and everything again as a bucket called `bucket`.
-fn answer(root: &Path, request: &Request) -> Answer {
+fn respond(root: &Path, request: &Request) -> HttpResponse {
     let (path, query) = request.target.split_once('?').unwrap_or((&request.target, ""));
     if path == "/bucket/" {
         let prefix = query.split('&').find_map(|pair| pair.strip_prefix("prefix=")).unwrap_or("").replace("%2F", "/");
@@ -35,7 +35,7 @@ fn answer(root: &Path, request: &Request) -> Answer {
         let keys = files(root).into_iter().filter(|key| key.starts_with(&prefix));
         let listed: String = keys.map(|key| object(&key)).collect();
         let page = format!("<ListBucketResult>{listed}<IsTruncated>false</IsTruncated></ListBucketResult>");
-        return Answer::whole(page.as_bytes());
+        return HttpResponse::whole(page.as_bytes());
     }
     let local = root.join(path.strip_prefix("/bucket/").unwrap_or(path).trim_matches('/'));
     if local.is_dir() {
@@ -46,11 +46,11 @@ fn answer(root: &Path, request: &Request) -> Answer {
             format!("<a href=\"{name}{slash}\">{name}</a>")
         };
         let page: String = std::fs::read_dir(local).unwrap().map(entry).collect();
-        return Answer::whole(page.as_bytes()).with("content-type", "text/html");
+        return HttpResponse::whole(page.as_bytes()).with("content-type", "text/html");
     }
     match std::fs::read(local) {
-        Ok(bytes) => Answer::of(&bytes, request).with("content-type", "application/octet-stream"),
-        Err(_) => Answer::status(404),
+        Ok(bytes) => HttpResponse::of(&bytes, request).with("content-type", "application/octet-stream"),
+        Err(_) => HttpResponse::status(404),
     }
 }
 
@@ -90,7 +90,7 @@ fn boxes_of_a_web_server_and_of_a_bucket_are_learned_like_those_of_a_folder() {
     let root: PathBuf = folder.path().join("remote");
     std::fs::create_dir(&root).unwrap();
     let served = root.clone();
-    let setup = Setup { server: Server::start(move |_, request| answer(&served, request)), folder };
+    let setup = Setup { server: Server::start(move |_, request| respond(&served, request)), folder };
     let (set, packed) = (root.join("set"), root.join("packed"));
     let (set, packed) = (set.to_str().unwrap(), packed.to_str().unwrap());
     setup.octant(&["data", "synth", "scenes", set, "--count", "20", "--side", "64"]);

@@ -1,5 +1,5 @@
-//! `octant data` and `octant image` as a person meets them: made-up data is sound, damage is found and named, images
-//! come out in the size asked for, and a run tolerates the errors it is configured to tolerate.
+//! `octant data` and `octant image` as a person meets them: synthetic data is sound, damage is found and named, images
+//! come out in the requested size, and a run tolerates the errors it is configured to tolerate.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 
@@ -28,7 +28,7 @@ fn done(folder: &Path, arguments: &[&str]) -> String {
 fn refused(folder: &Path, arguments: &[&str], sentence: &str) {
     let (code, text) = octant(folder, arguments);
     assert_eq!(code, Some(1), "{arguments:?}: {text}");
-    assert!(text.contains(sentence), "{arguments:?} should say {sentence:?}: {text}");
+    assert!(text.contains(sentence), "{arguments:?} should print {sentence:?}: {text}");
 }
 
 fn last_object(text: &str) -> Value {
@@ -40,7 +40,7 @@ fn dims(path: &Path) -> [usize; 3] {
 }
 
 #[test]
-fn made_up_data_is_sound_until_it_is_damaged() {
+fn synthetic_data_is_sound_until_it_is_damaged() {
     let folder = tempfile::tempdir().unwrap();
     let at = folder.path();
     done(at, &["data", "synth", "irstd", "scenes", "--count", "10", "--side", "64", "--seed", "5"]);
@@ -83,7 +83,7 @@ fn fetched_files_are_verified() {
 
 /// Packed data is trained on whatever it was before; a damaged image ends the run or is named and left out, by choice.
 #[test]
-fn training_reads_packed_data_and_survives_damage_if_told_to() {
+fn training_reads_packed_data_and_survives_damage_if_set_to() {
     let folder = tempfile::tempdir().unwrap();
     let at = folder.path();
     done(at, &["data", "synth", "shapes", "shapes", "--count", "30", "--side", "32"]);
@@ -158,13 +158,14 @@ fn a_frame_is_filled_with_a_constant_or_the_edge() {
         )
     };
     let rows = |image: &Image<u8>| (0..4).map(|row| image.row(row).to_vec()).collect::<Vec<_>>();
-    let (image, said) = pad("constant.png", &["--pad", "constant", "--fill", "9"]);
+    let (image, printed) = pad("constant.png", &["--pad", "constant", "--fill", "9"]);
     assert_eq!(rows(&image), [vec![9; 4], vec![0, 1, 2, 3], vec![10, 11, 12, 13], vec![9; 4]]);
-    assert_eq!((&said["dtype"], &said["computed_in"]), (&"u8".into(), &"u8".into()), "{said}");
+    assert_eq!((&printed["dtype"], &printed["computed_in"]), (&"u8".into(), &"u8".into()), "{printed}");
     for device in ["host", "cpu"] {
-        let (image, said) = pad(&format!("{device}.png"), &["--pad", "edge", "--precision", "f32", "--device", device]);
+        let (image, printed) =
+            pad(&format!("{device}.png"), &["--pad", "edge", "--precision", "f32", "--device", device]);
         assert_eq!(rows(&image), [vec![0, 1, 2, 3], vec![0, 1, 2, 3], vec![10, 11, 12, 13], vec![10, 11, 12, 13]]);
-        assert_eq!((&said["dtype"], &said["computed_in"]), (&"u8".into(), &"f32".into()), "{said}");
+        assert_eq!((&printed["dtype"], &printed["computed_in"]), (&"u8".into(), &"f32".into()), "{printed}");
     }
     refused(
         at,
@@ -184,10 +185,10 @@ fn values_are_thresholded_and_rounded_by_named_rules() {
     write("mask.npy", &[0.1, 0.2, 0.6, 0.7, 0.5, 0.7, 0.3, 0.4]);
     write("values.npy", &[0.1, 1.5, 2.5, 0.5, 0.6, 1.2, 1.9]);
     let result = |arguments: &[&str]| {
-        let said = last_object(&done(at, &[&["image"], arguments, &["--json"]].concat()));
+        let printed = last_object(&done(at, &[&["image"], arguments, &["--json"]].concat()));
         let values: Vec<i64> =
             read_npy(&at.join("out.npy")).unwrap().to_f64s().into_iter().map(|value| value as i64).collect();
-        (values, said["dtype"].as_str().unwrap().to_string())
+        (values, printed["dtype"].as_str().unwrap().to_string())
     };
     let threshold = |flag: &str| result(&["threshold", "mask.npy", "out.npy", flag, "0.5"]);
     assert_eq!(threshold("--at-least"), (vec![0, 0, 1, 1, 1, 1, 0, 0], "u8".into()));
@@ -290,7 +291,7 @@ fn eval_of_another_folder_counted_a_fifth_of_it() {
     std::fs::rename(&class, at.join("alone").join(class.file_name().unwrap())).unwrap();
     assert!(figures("alone").2["auc_macro"].is_null());
     assert!(done(at, &["eval", "run", "--data", "alone", "--device", "cpu"]).contains("auc_macro undefined"));
-    refused(at, &["train", "classify", "--data", "alone"], "nothing to tell it from");
+    refused(at, &["train", "classify", "--data", "alone"], "classification needs two");
     refused(at, &["data", "verify", "alone"], "1 class alone");
 }
 

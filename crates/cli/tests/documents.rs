@@ -26,7 +26,10 @@ fn done(folder: &Path, command: &str) -> String {
 
 fn refused(folder: &Path, command: &str, sentence: &str) {
     let (code, text) = shell(folder, command);
-    assert!(code.is_some_and(|code| code != 0) && text.contains(sentence), "{command} should say {sentence:?}: {text}");
+    assert!(
+        code.is_some_and(|code| code != 0) && text.contains(sentence),
+        "{command} should print {sentence:?}: {text}"
+    );
 }
 
 /// The values of a column of `metrics.csv`, empty ones left out.

@@ -14,7 +14,7 @@ fn events(output: &std::process::Output) -> Vec<Value> {
     String::from_utf8_lossy(&output.stdout).lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-fn says(events: &[Value], part: &str) -> bool {
+fn is_logged(events: &[Value], part: &str) -> bool {
     events.iter().any(|event| event["event"] == "message" && event["text"].as_str().unwrap().contains(part))
 }
 
@@ -75,7 +75,7 @@ fn patience_and_plateau_end_what_does_not_improve() {
     command.args(["--image-size", "32", "--batch-size", "8", "--epochs", "5", "--steps-per-epoch", "2"]);
     command.args(["--set", "phases.0.schedule.threshold=0.999", "--set", "phases.0.schedule.patience=0"]);
     let logged = events(&finish(command));
-    assert!(says(&logged, "val_loss no longer improves: learning rate 1e-3"), "{logged:?}");
+    assert!(is_logged(&logged, "val_loss no longer improves: learning rate 1e-3"), "{logged:?}");
     let rates = column(&run, "lr");
     let expected = [1e-3, 1e-3, 1e-4, 1e-5, 1e-6];
     assert!(
@@ -92,20 +92,20 @@ fn patience_and_plateau_end_what_does_not_improve() {
     // At a rate of 0 no epoch is better than the first.
     command.args(["--lr", "0", "--patience", "2", "--epochs", "9"]);
     let logged = events(&finish(command));
-    assert!(says(&logged, "no better val_accuracy for 2 epochs: stopping early"), "{logged:?}");
+    assert!(is_logged(&logged, "no better val_accuracy for 2 epochs: stopping early"), "{logged:?}");
     assert_eq!(column(&run, "epoch"), [1.0, 2.0, 3.0]);
     assert_eq!(logged.last().unwrap()["best"]["epoch"], 1);
 }
 
 #[test]
-fn the_best_epoch_can_be_told_by_any_metric() {
+fn the_best_epoch_can_be_chosen_by_any_metric() {
     let folder = tempfile::tempdir().unwrap();
     for (metric, mode, better) in [("val_f1", "max", f64::max as fn(f64, f64) -> f64), ("val_loss", "min", f64::min)] {
         let run = folder.path().join(metric);
         let mut command = train(&run);
         command.args(["--set", &format!("best=\"{metric}\""), "--set", &format!("best_mode=\"{mode}\"")]);
         let logged = events(&finish(command));
-        assert!(says(&logged, &format!("{metric} ")) && says(&logged, "kept as best"), "{logged:?}");
+        assert!(is_logged(&logged, &format!("{metric} ")) && is_logged(&logged, "kept as best"), "{logged:?}");
         let values = column(&run, metric);
         let expected = values.iter().copied().reduce(better).unwrap();
         assert_eq!(logged.last().unwrap()["best"]["value"].as_f64().unwrap(), expected);
@@ -146,7 +146,7 @@ fn the_rates_of_fine_tuning_are_those_that_its_source_logged() {
 }
 
 #[test]
-fn the_linear_scaling_rule_is_told_when_it_applies() {
+fn the_linear_scaling_rule_is_printed_when_it_applies() {
     let folder = tempfile::tempdir().unwrap();
     let run = folder.path().join("run");
     let mut command = train(&run);
@@ -155,11 +155,11 @@ fn the_linear_scaling_rule_is_told_when_it_applies() {
     let logged = events(&finish(command));
     let sentence = "× 4 for 16 images per update instead of 4: learning rate 5e-4 → 2e-3, weight decay 1e-3 → 4e-3, \
                     warm-up 1 → 2";
-    assert!(says(&logged, sentence), "{logged:?}");
+    assert!(is_logged(&logged, sentence), "{logged:?}");
 }
 
 #[test]
-fn a_profile_is_a_trace_in_the_run_directory_and_the_end_tells_what_programs_cost() {
+fn a_profile_is_a_trace_in_the_run_directory_and_the_end_prints_what_programs_cost() {
     let folder = tempfile::tempdir().unwrap();
     let run = folder.path().join("run");
     let mut command = train(&run);

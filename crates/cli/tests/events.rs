@@ -103,8 +103,8 @@ fn nothing_that_exists_is_overwritten() {
     ] {
         std::fs::write(folder.path().join("there.csv"), "mine").unwrap();
         let output = octant(arguments, folder.path());
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(!output.status.success() && said.contains("exists"), "{arguments:?}: {said}");
+        let printed = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!output.status.success() && printed.contains("exists"), "{arguments:?}: {printed}");
     }
     assert_eq!(std::fs::read(&file).unwrap(), before);
     assert_eq!(std::fs::read(folder.path().join("there.csv")).unwrap(), b"mine");
@@ -197,7 +197,7 @@ fn numbers_that_are_not_finite_have_one_form() {
 fn a_selection_of_nothing_says_which_steps_there_are() {
     let folder = tempfile::tempdir().unwrap();
     write_run(&folder.path().join("run"), 1..6);
-    let said = |arguments: &[&str]| {
+    let printed = |arguments: &[&str]| {
         let output = octant(arguments, folder.path());
         assert!(output.status.success());
         String::from_utf8_lossy(&output.stderr).into_owned()
@@ -207,9 +207,9 @@ fn a_selection_of_nothing_says_which_steps_there_are() {
         &["filter", "run", "--tag", "val/*", "--steps", "80<step<=100", "--out", "part"],
         &["export", "run", "--tag", "val/*", "--steps", "80<step<=100", "--out", "part.csv"],
     ] {
-        let said = said(arguments);
-        assert!(said.contains("have the steps 1 to 5") && said.contains("its epoch"), "{arguments:?}: {said}");
+        let printed = printed(arguments);
+        assert!(printed.contains("have the steps 1 to 5") && printed.contains("its epoch"), "{arguments:?}: {printed}");
     }
-    assert!(said(&["show", "run", "--tag", "vol/*"]).contains("no tag is like vol/*"));
-    assert_eq!(said(&["show", "run", "--tag", "val/*", "--steps", "2"]), "");
+    assert!(printed(&["show", "run", "--tag", "vol/*"]).contains("no tag is like vol/*"));
+    assert_eq!(printed(&["show", "run", "--tag", "val/*", "--steps", "2"]), "");
 }

@@ -21,12 +21,12 @@ fn octant(arguments: &[&str]) -> (Option<i32>, String) {
 fn refuses(arguments: &[&str], sentence: &str) {
     let (code, text) = octant(arguments);
     assert_eq!(code, Some(1), "{arguments:?}: {text}");
-    assert!(text.contains(sentence), "{arguments:?} should say {sentence:?}: {text}");
+    assert!(text.contains(sentence), "{arguments:?} should print {sentence:?}: {text}");
     assert!(!text.contains("panicked"), "{text}");
 }
 
 #[test]
-fn misspelled_words_are_answered_with_a_suggestion() {
+fn misspelled_words_are_refused_with_a_suggestion() {
     refuses(&["train", "glyhps"], "did you mean glyphs?");
     refuses(&["train", "glyphs", "--set", "batchsize=4"], "did you mean \"batch_size\"?");
     refuses(&["train", "glyphs", "--set", "phases.0.optimiser=\"sgd\""], "did you mean \"optimizer\"?");
@@ -46,7 +46,7 @@ fn labels_outside_of_the_head_are_named() {
     refuses(&["train", "glyphs", "--classes", "4", "--epochs", "1", "--out", &out], "but the model has 4 classes");
 }
 
-/// SIGTERM: the step is finished, a checkpoint written, the code is 143; the same command goes on to the same end.
+/// SIGTERM: the step is finished, a checkpoint written, the code is 143; the same command resumes to the same end.
 #[test]
 fn a_polite_signal_is_obeyed_and_a_second_process_refused() {
     let folder = tempfile::tempdir().unwrap();
@@ -148,7 +148,7 @@ fn a_directory_that_cannot_be_written_is_named() {
 /// A closed output is no panic, and a run whose output is closed ends with a checkpoint.
 #[cfg(unix)]
 #[test]
-fn a_pipe_that_nobody_reads_is_no_reason_to_panic() {
+fn a_pipe_that_is_not_read_is_no_reason_to_panic() {
     let folder = tempfile::tempdir().unwrap();
     let run = folder.path().join("run");
     let binary = env!("CARGO_BIN_EXE_octant");

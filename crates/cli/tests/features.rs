@@ -39,32 +39,32 @@ fn save(name: &str, path: &Path) {
 }
 
 #[test]
-fn features_are_written_and_judged() {
+fn features_are_written_and_evaluated() {
     let folder = tempfile::tempdir().unwrap();
     let at = folder.path();
     data(at);
     save("dinov2-test", &at.join("w.safetensors"));
-    let ask = |more: &[&str]| {
+    let features = |more: &[&str]| {
         let first = ["features", "dinov2-test", "data", "--weights", "w.safetensors", "--device", "cpu", "--json"];
         done(at, &[&first[..], more].concat())
     };
-    ask(&["--output", "f.npy", "--batch-size", "7"]);
+    features(&["--output", "f.npy", "--batch-size", "7"]);
     let pooled = read_npy(&at.join("f.npy")).unwrap();
     assert_eq!(pooled.dims(), [20, 24]);
     let table = std::fs::read_to_string(at.join("f.csv")).unwrap();
     assert_eq!((table.lines().count(), table.lines().nth(1)), (21, Some("\"bright/0.png\"")));
     // Another batch size, another file, the same numbers but for the order of sums.
-    ask(&["--output", "f.safetensors", "--batch-size", "20"]);
+    features(&["--output", "f.safetensors", "--batch-size", "20"]);
     let archive = Archive::open(&at.join("f.safetensors")).unwrap();
     let again = archive.get("features").unwrap().to_f64s();
     assert!(pooled.to_f64s().iter().zip(again).all(|(a, b)| (a - b).abs() < 1e-4));
     // All tokens, on images larger than the positions' grid: one class token and 6 × 6 patches.
-    ask(&["--output", "m.npy", "--layer", "map", "--image-size", "48"]);
+    features(&["--output", "m.npy", "--layer", "map", "--image-size", "48"]);
     assert_eq!(read_npy(&at.join("m.npy")).unwrap().dims(), [20, 37, 24]);
-    let judged: Value = serde_json::from_str(ask(&["--knn", "3", "--probe"]).trim()).unwrap();
-    assert_eq!(judged["accuracy"]["3-nn"], 1.0, "{judged}");
-    assert_eq!(judged["accuracy"]["probe"], 1.0, "{judged}");
-    let compared = |other: &str| -> Value { serde_json::from_str(ask(&["--against", other]).trim()).unwrap() };
+    let evaluated: Value = serde_json::from_str(features(&["--knn", "3", "--probe"]).trim()).unwrap();
+    assert_eq!(evaluated["accuracy"]["3-nn"], 1.0, "{evaluated}");
+    assert_eq!(evaluated["accuracy"]["probe"], 1.0, "{evaluated}");
+    let compared = |other: &str| -> Value { serde_json::from_str(features(&["--against", other]).trim()).unwrap() };
     let (same, other) = (compared("data"), compared("data/bright"));
     assert!(same["fid"].as_f64().unwrap().abs() < 1e-6 && same["images"] == serde_json::json!([20, 20]), "{same}");
     assert!(other["fid"].as_f64().unwrap() > 0.1 && other["kid"].is_f64(), "{other}");

@@ -1,4 +1,4 @@
-//! Classes are their names, weights are what they say they are, and no answer comes from anything else.
+//! Classes are their names, weights are what they say they are, and no prediction comes from anything else.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 
@@ -68,11 +68,11 @@ fn labels_shifted_when_class_folders_differed() {
     let trained = last(&out)["metrics"]["val_accuracy"].as_f64().unwrap();
     assert!(trained > 0.9, "{out}");
 
-    let judged = |more: &[&str]| {
+    let evaluated = |more: &[&str]| {
         let text = done(at, &[&["eval", "run", "--json", "--checkpoint", "last"], more].concat());
         last(&text)["metrics"]["accuracy"].as_f64().unwrap()
     };
-    assert_eq!(judged(&[]), trained);
+    assert_eq!(evaluated(&[]), trained);
     let text = done(at, &["predict", "run", "data/val", "--checkpoint", "last"]);
     let rows = text.lines().skip(1);
     let right = rows.clone().filter(|row| {
@@ -87,17 +87,17 @@ fn labels_shifted_when_class_folders_differed() {
         done(at, &["predict", "run", "moved/val", "--checkpoint", "last"]),
         text.replace("data/val", "moved/val")
     );
-    assert_eq!(judged(&["--data", "moved"]), trained);
+    assert_eq!(evaluated(&["--data", "moved"]), trained);
     // Other data with fewer classes is matched by name too, other classes are refused.
     images(at, "few/train", &["cyan", "dark"], 4);
     images(at, "few/val", &["dark"], 4);
-    assert!(judged(&["--data", "few"]) > 0.9);
+    assert!(evaluated(&["--data", "few"]) > 0.9);
     images(at, "other/train", &["cyan", "extra"], 4);
     images(at, "other/val", &["cyan", "extra"], 4);
     refused_with(at, &["eval", "run", "--data", "other"], &["extra", "the run: amber, blue, cyan, dark"]);
     // Packed into shards, the numbers keep their names.
     done(at, &["data", "pack", "moved", "shards", "--form", "webdataset"]);
-    assert_eq!(judged(&["--data", "shards"]), trained);
+    assert_eq!(evaluated(&["--data", "shards"]), trained);
 }
 
 #[test]
@@ -119,7 +119,7 @@ fn a_class_that_training_does_not_have_trained_a_whole_epoch_before_it_failed() 
 }
 
 #[test]
-fn a_run_goes_on_from_another_folder() {
+fn a_run_resumes_from_another_folder() {
     let folder = tempfile::tempdir().unwrap();
     let at = folder.path();
     images(at, "data/train", &["amber", "blue"], 8);

@@ -27,12 +27,12 @@ impl Dice {
 #[derive(Debug, Default)]
 struct Tally {
     killed: u32,
-    asked: u32,
+    interrupted: u32,
     while_writing: u32,
 }
 
 impl Tally {
-    /// One process: it ends by itself, is killed, or is asked to end. True when the run is complete.
+    /// One process: it ends by itself, is killed, or is interrupted. True when the run is complete.
     fn interrupt(&mut self, child: &mut Child, run: &Path, dice: &mut Dice, may_kill: bool) -> bool {
         if let Some(status) = child.try_wait().unwrap() {
             assert!(status.success(), "the run failed: {self:?}");
@@ -54,8 +54,8 @@ impl Tally {
         // SAFETY: a signal to a child that was not waited for yet cannot reach another process.
         assert_eq!(unsafe { libc::kill(child.id() as i32, libc::SIGTERM) }, 0);
         let code = child.wait().unwrap().code();
-        self.asked += 1;
-        assert!(code == Some(143) || code == Some(0), "asked to end, it ended with {code:?}");
+        self.interrupted += 1;
+        assert!(code == Some(143) || code == Some(0), "interrupted, it ended with {code:?}");
         code == Some(0)
     }
 }
@@ -103,7 +103,7 @@ fn ends_the_same(train: fn(&Path, usize) -> Command, usual: u32) {
             std::thread::sleep(Duration::from_secs_f64(length.as_secs_f64() * dice.share()));
             let may_kill = tally.killed < kills;
             let is_complete = tally.interrupt(&mut child, &run, &mut dice, may_kill);
-            // Other work on the machine comes and goes; a run that was over before its time tells nothing.
+            // Other work on the machine comes and goes; a run that was over before its time shows nothing.
             length = length.mul_f64(if is_complete { 0.8 } else { 1.05 });
             if is_complete {
                 break;
@@ -112,9 +112,9 @@ fn ends_the_same(train: fn(&Path, usize) -> Command, usual: u32) {
         assert!(traces(&run) == expected, "run {runs} ended otherwise than the one left alone: {tally:?}");
         std::fs::remove_dir_all(&run).unwrap();
     }
-    let Tally { killed, asked, while_writing, .. } = tally;
+    let Tally { killed, interrupted, while_writing, .. } = tally;
     println!(
-        "{killed} killed ({while_writing} of them while a checkpoint was being written) and {asked} asked to end, over \
+        "{killed} killed ({while_writing} of them while a checkpoint was being written) and {interrupted} interrupted, over \
          {runs} runs with one to three loader threads: all ended with the same weights, tables and scalars"
     );
 }

@@ -16,14 +16,14 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::{Arc, Mutex};
 
-/// What a server was asked: paths and bodies.
-type Asked = Arc<Mutex<Vec<(String, Value)>>>;
+/// What a server received: paths and bodies.
+type Requests = Arc<Mutex<Vec<(String, Value)>>>;
 
-/// Answers as MLflow does, but for the first `failures` requests, which it refuses.
-fn mlflow(failures: usize) -> (SocketAddr, Asked) {
+/// Responds as MLflow does, but for the first `failures` requests, which it refuses.
+fn mlflow(failures: usize) -> (SocketAddr, Requests) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let (address, asked) = (listener.local_addr().unwrap(), Asked::default());
-    let shared = asked.clone();
+    let (address, requests) = (listener.local_addr().unwrap(), Requests::default());
+    let shared = requests.clone();
     std::thread::spawn(move || {
         let mut left = failures;
         for stream in listener.incoming() {
@@ -31,7 +31,7 @@ fn mlflow(failures: usize) -> (SocketAddr, Asked) {
             let mut reader = BufReader::new(stream.try_clone().unwrap());
             // A client keeps its connection for several requests.
             while let Some((path, body)) = request(&mut reader) {
-                let (status, answer) = match path.split('?').next().unwrap() {
+                let (status, response) = match path.split('?').next().unwrap() {
                     _ if left > 0 => (503, json!({ "message": "starting" })),
                     "/api/2.0/mlflow/experiments/get-by-name" => {
                         (404, json!({ "error_code": "RESOURCE_DOES_NOT_EXIST" }))
@@ -39,14 +39,14 @@ fn mlflow(failures: usize) -> (SocketAddr, Asked) {
                     "/api/2.0/mlflow/experiments/create" => (200, json!({ "experiment_id": "7" })),
                     "/api/2.0/mlflow/runs/create" => (200, json!({ "run": { "info": { "run_id": "abc" } } })),
                     "/api/2.0/mlflow/runs/log-batch" | "/api/2.0/mlflow/runs/update" => (200, json!({})),
-                    other => panic!("{other} was asked for"),
+                    other => panic!("{other} was requested"),
                 };
                 if left > 0 {
                     left -= 1;
                 } else {
                     shared.lock().unwrap().push((path, body));
                 }
-                let text = answer.to_string();
+                let text = response.to_string();
                 let head = format!(
                     "HTTP/1.1 {status} X\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n",
                     text.len()
@@ -55,7 +55,7 @@ fn mlflow(failures: usize) -> (SocketAddr, Asked) {
             }
         }
     });
-    (address, asked)
+    (address, requests)
 }
 
 fn request(reader: &mut impl BufRead) -> Option<(String, Value)> {
@@ -91,32 +91,32 @@ fn written(run: &Path) -> BTreeMap<(String, i64), f32> {
     values.filter_map(scalar).collect()
 }
 
-fn of(asked: &Asked, path: &str) -> Vec<Value> {
-    let asked = asked.lock().unwrap();
-    asked.iter().filter(|(found, _)| found.ends_with(path)).map(|(_, body)| body.clone()).collect()
+fn of(requests: &Requests, path: &str) -> Vec<Value> {
+    let requests = requests.lock().unwrap();
+    requests.iter().filter(|(found, _)| found.ends_with(path)).map(|(_, body)| body.clone()).collect()
 }
 
 #[test]
 fn an_mlflow_server_gets_every_scalar_once_over_an_interruption_and_an_outage() {
     let folder = tempfile::tempdir().unwrap();
     let run = folder.path().join("run");
-    let (address, asked) = mlflow(1);
+    let (address, requests) = mlflow(1);
     let server = format!("http://{address}");
-    // The run is stopped at once, and goes on; the server is away for its first request.
+    // The run is stopped at once and resumed; the server is down for its first request.
     let mut stopped = train(&run);
     stopped.args(["--mlflow", &server, "--time", "0s"]);
     finish(stopped);
     let mut resumed = train(&run);
     resumed.args(["--mlflow", &server]);
     finish(resumed);
-    assert_eq!(of(&asked, "/experiments/create").len(), 1);
-    let created = of(&asked, "/runs/create");
+    assert_eq!(of(&requests, "/experiments/create").len(), 1);
+    let created = of(&requests, "/runs/create");
     assert_eq!(
         (created.len(), &created[0]["run_name"]),
         (1, &json!("run")),
         "a resumed run is the same run: {created:?}"
     );
-    let batches = of(&asked, "/runs/log-batch");
+    let batches = of(&requests, "/runs/log-batch");
     let parameters: Vec<&Value> = batches.iter().filter_map(|batch| batch["params"].as_array()).flatten().collect();
     assert!(parameters.contains(&&json!({ "key": "model", "value": "fashion-cnn-tiny" })), "{parameters:?}");
     let mut mirrored = BTreeMap::new();
@@ -127,7 +127,7 @@ fn an_mlflow_server_gets_every_scalar_once_over_an_interruption_and_an_outage() 
         assert!(metric["timestamp"].as_i64().unwrap() > 1_600_000_000_000);
     }
     assert_eq!(mirrored, written(&run));
-    let updates = of(&asked, "/runs/update");
+    let updates = of(&requests, "/runs/update");
     assert_eq!(updates.last().unwrap()["status"], json!("FINISHED"), "{updates:?}");
 }
 

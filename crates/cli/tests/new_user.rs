@@ -6,7 +6,7 @@ use serde_json::Value;
 use std::path::Path;
 use std::process::Command;
 
-/// Runs a command line in a folder; `octant` is this build. The exit code, and everything that was said.
+/// Runs a command line in a folder; `octant` is this build. The exit code, and everything that was printed.
 fn shell(folder: &Path, command: &str) -> (Option<i32>, String) {
     let binary = Path::new(env!("CARGO_BIN_EXE_octant")).parent().unwrap();
     let path = format!("{}:{}", binary.display(), std::env::var("PATH").unwrap());
@@ -26,7 +26,7 @@ fn done(folder: &Path, command: &str) -> String {
 
 fn refused(folder: &Path, command: &str, sentence: &str) {
     let (code, text) = shell(folder, command);
-    assert!(code == Some(1) && text.contains(sentence), "{command} should say {sentence:?}: {code:?} {text}");
+    assert!(code == Some(1) && text.contains(sentence), "{command} should print {sentence:?}: {code:?} {text}");
 }
 
 const TINY: &str = "octant train glyphs --model fashion-cnn-tiny --device cpu --threads 1 --workers 1 --batch-size 16 --set \
@@ -73,7 +73,7 @@ fn a_board_that_does_not_exist_fails_the_plan() {
 }
 
 #[test]
-fn a_last_checkpoint_that_is_gone_is_said_and_nothing_starts_from_zero() {
+fn a_last_checkpoint_that_is_gone_is_reported_and_nothing_starts_from_zero() {
     let folder = tempfile::tempdir().unwrap();
     let at = folder.path();
     done(at, &format!("{TINY} --epochs 1 --out run"));
@@ -162,7 +162,7 @@ fn a_folder_of_images_is_trained_on_as_it_is() {
 }
 
 #[test]
-fn the_loss_of_every_step_is_told() {
+fn the_loss_of_every_step_is_logged() {
     let folder = tempfile::tempdir().unwrap();
     let text = done(folder.path(), &format!("{TINY} --epochs 1 --out run --json"));
     let events: Vec<Value> = text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
@@ -187,8 +187,8 @@ fn the_loss_of_every_step_is_told() {
 #[test]
 fn a_run_shows_itself_and_its_network_in_a_browser_while_it_trains() {
     let folder = tempfile::tempdir().unwrap();
-    let said = done(folder.path(), &format!("{TINY} --epochs 1 --board --out run"));
-    assert!(said.contains("board: http://127.0.0.1:"), "{said}");
+    let printed = done(folder.path(), &format!("{TINY} --epochs 1 --board --out run"));
+    assert!(printed.contains("board: http://127.0.0.1:"), "{printed}");
     let network: Value =
         serde_json::from_slice(&std::fs::read(folder.path().join("run/network.json")).unwrap()).unwrap();
     let blocks = network["blocks"].as_array().unwrap();
@@ -205,12 +205,12 @@ fn a_run_shows_itself_and_its_network_in_a_browser_while_it_trains() {
 }
 
 #[test]
-fn a_run_that_is_not_there_is_answered_with_one_of_nearly_that_name() {
+fn a_run_that_is_not_there_is_refused_with_one_of_nearly_that_name() {
     let folder = tempfile::tempdir().unwrap();
     done(folder.path(), &format!("{TINY} --epochs 1 --out runs/glyphs-1"));
     refused(folder.path(), "octant eval runs/glyps-1", "there is no runs/glyps-1; did you mean runs/glyphs-1?");
     let own = "octant recipes classify | sed 's/^batch_size.*/batch_size = \"many\"/' > own.toml";
     done(folder.path(), own);
-    let (_, said) = shell(folder.path(), "octant train own.toml");
-    assert!(said.contains("give a number, \"auto\", or a share of the free memory"), "{said}");
+    let (_, printed) = shell(folder.path(), "octant train own.toml");
+    assert!(printed.contains("give a number, \"auto\", or a share of the free memory"), "{printed}");
 }

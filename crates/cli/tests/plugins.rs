@@ -89,8 +89,8 @@ fn plugins_of_another_version_are_refused_in_a_sentence() {
         ("table=64", "this plugin has no PJRT_Plugin_Initialize"),
         ("table=120", "this plugin has no PJRT_Client_Create"),
     ] {
-        let said = fails(home.train(settings));
-        assert!(said.starts_with("octant: ") && said.contains(sentence), "{settings}: {said}");
+        let printed = fails(home.train(settings));
+        assert!(printed.starts_with("octant: ") && printed.contains(sentence), "{settings}: {printed}");
     }
     assert!(!home.run().exists(), "nothing begins before the device is there");
 }
@@ -117,15 +117,18 @@ fn files_that_are_no_plugins_are_refused_in_a_sentence() {
 #[test]
 fn a_device_that_vanishes_costs_no_more_than_the_steps_since_the_last_checkpoint() {
     let home = Home::new();
-    let said = fails(home.train("vanishes=4"));
-    assert!(said.contains("the device no longer answers (unavailable: The fake has fallen off the bus.)"), "{said}");
+    let printed = fails(home.train("vanishes=4"));
+    assert!(
+        printed.contains("the device no longer responds (unavailable: The fake has fallen off the bus.)"),
+        "{printed}"
+    );
     let went = Checkpoint::newest(&home.run().join("checkpoints"), "last").unwrap().unwrap().0.progress.step;
     assert_eq!(went, 2);
-    assert!(said.contains("nothing up to step 2 is lost: `octant train"), "{said}");
+    assert!(printed.contains("nothing up to step 2 is lost: `octant train"), "{printed}");
     let mut again = Command::new(env!("CARGO_BIN_EXE_octant"));
     again.arg("train").arg(home.run()).env("OCTANT_CACHE", home.0.path().join("cache"));
-    let said = succeeds(again);
-    assert!(said.contains("from step 2") && said.contains("done after 8 steps"), "{said}");
+    let printed = succeeds(again);
+    assert!(printed.contains("from step 2") && printed.contains("done after 8 steps"), "{printed}");
 }
 
 #[test]
@@ -142,8 +145,11 @@ fn killed_while_an_executable_is_written_the_next_start_compiles_again() {
     child.wait().unwrap();
     let left = home.entries();
     assert!(left.iter().all(|name| name.starts_with('.')), "no entry is there before it is whole: {left:?}");
-    let said = succeeds(home.train(""));
-    assert!(said.contains("training step: compiling, because this program has not been compiled before"), "{said}");
+    let printed = succeeds(home.train(""));
+    assert!(
+        printed.contains("training step: compiling, because this program has not been compiled before"),
+        "{printed}"
+    );
     assert!(home.entries().iter().any(|name| !name.starts_with('.')));
 }
 
@@ -156,8 +162,8 @@ fn a_full_disk_keeps_no_executable_and_stops_no_run() {
     let limited = r#"trap "" XFSZ; ulimit -f 4096; exec "$0" "$@""#;
     command.args(["-c", limited, env!("CARGO_BIN_EXE_octant")]);
     home.prepare(&mut command, &fake_plugin::path(), "executable_bytes=9000000");
-    let said = succeeds(command);
-    assert!(said.contains("training step: the executable could not be kept (File too large"), "{said}");
+    let printed = succeeds(command);
+    assert!(printed.contains("training step: the executable could not be kept (File too large"), "{printed}");
     assert_eq!(home.entries(), [""; 0], "half an entry would fill the disk for nothing");
     assert!(home.run().join("checkpoints/last/model.safetensors").exists());
 }
@@ -165,32 +171,41 @@ fn a_full_disk_keeps_no_executable_and_stops_no_run() {
 #[test]
 fn a_step_that_does_not_fit_is_refused_before_it_begins() {
     let home = Home::new();
-    let said = fails(home.train("memory=4000000000 needs=9000000000"));
-    assert!(said.contains("the training step with a batch of 16 needs 8.38 GiB, and there are 3.73 GiB"), "{said}");
-    assert!(said.contains("--batch-size 6 should fit (estimated), --precision bf16"), "{said}");
-    assert!(said.contains("--recompute"), "{said}");
-}
-
-#[test]
-fn a_compiler_that_finds_no_room_is_told_with_its_numbers_and_not_in_its_words() {
-    let home = Home::new();
-    let said = fails(home.train("refuses=1"));
-    assert!(said.contains("the training step with a batch of 16 needs 32.00 GiB, and there are 7.48 GiB"), "{said}");
-    assert!(said.contains("--batch-size 3 should fit") && !said.contains("HLO") && !said.contains("http"), "{said}");
-}
-
-#[test]
-fn memory_that_ends_later_is_told_with_the_numbers_and_what_is_left() {
-    let home = Home::new();
-    let said = fails(home.train("exhausts=4"));
-    assert!(said.contains("the device ran out of memory when 32.00 GiB more was asked for"), "{said}");
+    let printed = fails(home.train("memory=4000000000 needs=9000000000"));
     assert!(
-        said.contains("a smaller --batch-size needs less") && said.contains("nothing up to step 2 is lost"),
-        "{said}"
+        printed.contains("the training step with a batch of 16 needs 8.38 GiB, and there are 3.73 GiB"),
+        "{printed}"
+    );
+    assert!(printed.contains("--batch-size 6 should fit (estimated), --precision bf16"), "{printed}");
+    assert!(printed.contains("--recompute"), "{printed}");
+}
+
+#[test]
+fn a_compiler_that_finds_no_room_is_reported_with_its_numbers_and_not_in_its_words() {
+    let home = Home::new();
+    let printed = fails(home.train("refuses=1"));
+    assert!(
+        printed.contains("the training step with a batch of 16 needs 32.00 GiB, and there are 7.48 GiB"),
+        "{printed}"
+    );
+    assert!(
+        printed.contains("--batch-size 3 should fit") && !printed.contains("HLO") && !printed.contains("http"),
+        "{printed}"
     );
 }
 
-/// Nobody waits for a compiler that takes minutes just to stop.
+#[test]
+fn memory_that_ends_later_is_reported_with_the_numbers_and_what_is_left() {
+    let home = Home::new();
+    let printed = fails(home.train("exhausts=4"));
+    assert!(printed.contains("the device ran out of memory when 32.00 GiB more was requested"), "{printed}");
+    assert!(
+        printed.contains("a smaller --batch-size needs less") && printed.contains("nothing up to step 2 is lost"),
+        "{printed}"
+    );
+}
+
+/// Stopping does not wait for a compiler that takes minutes.
 #[test]
 fn an_interrupt_ends_the_wait_for_a_compiler_with_one_sentence() {
     let home = Home::new();
@@ -200,11 +215,11 @@ fn an_interrupt_ends_the_wait_for_a_compiler_with_one_sentence() {
     assert!(lines.by_ref().any(|line| line.contains("training step: compiling")));
     let begun = Instant::now();
     assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
-    let said: Vec<String> = lines.collect();
+    let printed: Vec<String> = lines.collect();
     assert_eq!(child.wait().unwrap().code(), Some(130));
     assert!(begun.elapsed() < Duration::from_secs(20));
     let sentence = "octant: stopped while the training step was being compiled; every checkpoint there was is kept";
-    assert_eq!(said, [sentence]);
+    assert_eq!(printed, [sentence]);
 }
 
 #[test]
@@ -213,9 +228,9 @@ fn a_compilation_that_is_repeated_says_how_long_it_took_before() {
     succeeds(home.train("compile_seconds=1"));
     let mut other = home.train("minor=101");
     other.arg("--fresh");
-    let said = succeeds(other);
+    let printed = succeeds(other);
     let sentence = "training step: compiling, because this program was last compiled with other plugin";
-    assert!(said.contains(sentence) && said.contains("(1.0 s last time)"), "{said}");
+    assert!(printed.contains(sentence) && printed.contains("(1.0 s last time)"), "{printed}");
 }
 
 #[test]
@@ -223,10 +238,10 @@ fn all_cores_train_on_a_batch_that_does_not_divide_over_them() {
     let home = Home::new();
     let mut command = home.train("devices=8");
     command.args(["--cores", "all", "--batch-size", "13", "--shard-optimizer", "--optimizer", "adam", "--json"]);
-    let said = succeeds(command);
-    let events: Vec<Value> = said.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+    let printed = succeeds(command);
+    let events: Vec<Value> = printed.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
     let done = events.last().unwrap();
-    // Four batches of 13 of 64 images, twice; three of 32 are judged after each.
+    // Four batches of 13 of 64 images, twice; three of 32 are evaluated after each.
     assert_eq!((&done["event"], &done["steps"]), (&json!("done"), &json!(8)));
     let [training, evaluation] = [0, 1].map(|home| &done["programs"][home]);
     assert_eq!(
@@ -258,7 +273,7 @@ fn dumps_hold_every_form_of_a_program() {
     }
 }
 
-/// Every compiled row was printed twice, and nothing said whether to trust it or the estimate.
+/// Every compiled row was printed twice, and nothing showed whether to trust it or the estimate.
 #[test]
 fn a_compiled_row_is_printed_once_and_compared_with_its_estimate() {
     let home = Home::new();
@@ -268,14 +283,14 @@ fn a_compiled_row_is_printed_once_and_compared_with_its_estimate() {
     plan.args(["plan", "glyphs", "--model", "fashion-cnn-tiny", "--on", "v3-8", "--batch-size", "64"]);
     plan.env("TPU_LIBRARY_PATH", &libtpu).env("OCTANT_FAKE_PLUGIN", "devices=8 tpu=1");
     plan.env("OCTANT_CACHE", home.0.path().join("cache"));
-    let said = succeeds(plan);
-    let rows: Vec<&str> = said.lines().filter(|line| line.starts_with("v3-8")).collect();
-    assert_eq!(rows.len(), 3, "the estimate, the compiled row, the largest batch: {said}");
+    let printed = succeeds(plan);
+    let rows: Vec<&str> = printed.lines().filter(|line| line.starts_with("v3-8")).collect();
+    assert_eq!(rows.len(), 3, "the estimate, the compiled row, the largest batch: {printed}");
     assert!(
         rows[0].ends_with("estimate") && rows[1].contains("compiler") && rows[2].contains("largest batch"),
-        "{said}"
+        "{printed}"
     );
-    assert!(said.contains("the estimate was") && said.contains("trust it"), "{said}");
+    assert!(printed.contains("the estimate was") && printed.contains("trust it"), "{printed}");
 }
 
 /// Frames are shared by the devices of a mesh: here eight virtual ones, whose results are zeros of the right shapes.
@@ -295,19 +310,19 @@ fn frames_are_shared_by_all_devices_of_a_mesh() {
     let plugin = fake_plugin::path();
     let device = ["--device", plugin.to_str().unwrap(), "--cores", "8", "--batch", "8", "--json"];
     let resize = ["image", "resize", "clip", "small", "--size", "20x12", "--semantics", "torchvision"];
-    let said = succeeds(octant(&[&resize[..], &device].concat()));
-    let images: Vec<Value> = said.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+    let printed = succeeds(octant(&[&resize[..], &device].concat()));
+    let images: Vec<Value> = printed.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
     // Eleven frames are a batch of eight and one of three that is filled up.
     let written = images.iter().filter(|line| line["event"] == "image");
-    assert!(written.clone().all(|line| line["width"] == 20 && line["height"] == 12), "{said}");
-    assert_eq!(written.count(), 11, "{said}");
+    assert!(written.clone().all(|line| line["width"] == 20 && line["height"] == 12), "{printed}");
+    assert_eq!(written.count(), 11, "{printed}");
     assert_eq!(std::fs::read_dir(at.join("small/video")).unwrap().count(), 11);
     let more = ["--device", plugin.to_str().unwrap(), "--cores", "9"];
-    let said = fails(octant(&[&["image", "blur", "clip/video", "soft", "--sigma", "1"], &more[..]].concat()));
-    assert!(said.contains("8 device(s), not 9"), "{said}");
+    let printed = fails(octant(&[&["image", "blur", "clip/video", "soft", "--sigma", "1"], &more[..]].concat()));
+    assert!(printed.contains("8 device(s), not 9"), "{printed}");
 }
 
-/// What is compiled for a board that is not here is found there.
+/// What is compiled ahead of time is found on the board.
 #[test]
 fn programs_that_a_plan_saved_are_loaded_by_the_run_on_the_board() {
     let home = Home::new();
@@ -322,17 +337,17 @@ fn programs_that_a_plan_saved_are_loaded_by_the_run_on_the_board() {
     };
     let save = format!("--save={}", cache.display());
     let plan = octant(&["plan", "glyphs", "--on", "v3-8", "--batch-size", "20", "--quick", "--json", &save]);
-    // The first row is an estimate, the last one what the compiler says.
-    let said = succeeds(plan);
-    let row: Value = serde_json::from_str(said.lines().rfind(|line| line.starts_with('{')).unwrap()).unwrap();
+    // The first row is an estimate, the last one what the compiler reports.
+    let printed = succeeds(plan);
+    let row: Value = serde_json::from_str(printed.lines().rfind(|line| line.starts_with('{')).unwrap()).unwrap();
     assert_eq!((&row["error"], &row["saved"]), (&Value::Null, &json!(2)), "{row}");
     let command = row["train"].as_str().unwrap();
     assert!(command.starts_with(&format!("OCTANT_CACHE={} octant train glyphs ", cache.display())), "{command}");
     let arguments: Vec<&str> = command.split(' ').skip(2).collect();
     let mut train = octant(&arguments);
     train.args(["--epochs", "1", "--steps-per-epoch", "2", "--out"]).arg(home.run());
-    let said = succeeds(train);
+    let printed = succeeds(train);
     for program in ["training step", "evaluation step"] {
-        assert!(said.contains(&format!("{program}: loaded from the cache")), "{said}");
+        assert!(printed.contains(&format!("{program}: loaded from the cache")), "{printed}");
     }
 }

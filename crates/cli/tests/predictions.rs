@@ -6,7 +6,7 @@ mod binary;
 
 use binary::{done, octant, refused};
 use octant::imaging::Image;
-use octant::metrics::boxes::{BoxScores, FoundBox, Rectangle, TrueBox};
+use octant::metrics::boxes::{BoxScores, GroundTruthBox, PredictedBox, Rectangle};
 use octant_data::detection;
 use octant_data::readers::Split;
 use octant_data::{Dataset, write_png_u8};
@@ -54,18 +54,18 @@ fn coco_figure(results: &Path, annotations: &Path) -> f64 {
         let sides: Vec<f64> = value["bbox"].as_array().unwrap().iter().map(|side| side.as_f64().unwrap()).collect();
         Rectangle { x: sides[0], y: sides[1], width: sides[2], height: sides[3] }
     };
-    let mut images: BTreeMap<u64, (Vec<TrueBox>, Vec<FoundBox>)> = BTreeMap::new();
+    let mut images: BTreeMap<u64, (Vec<GroundTruthBox>, Vec<PredictedBox>)> = BTreeMap::new();
     for image in annotations["images"].as_array().unwrap() {
         assert!(images.insert(number(image, "id"), Default::default()).is_none(), "two images have one number");
     }
     for object in annotations["annotations"].as_array().unwrap() {
         let class = number(object, "category_id") as usize - 1;
-        images.get_mut(&number(object, "image_id")).unwrap().0.push(TrueBox::new(class, rectangle(object)));
+        images.get_mut(&number(object, "image_id")).unwrap().0.push(GroundTruthBox::new(class, rectangle(object)));
     }
     for found in results.as_array().unwrap() {
         let (class, score) = (number(found, "category_id") as usize - 1, found["score"].as_f64().unwrap());
         let image = images.get_mut(&number(found, "image_id")).expect("the number of an annotated image");
-        image.1.push(FoundBox { class, rectangle: rectangle(found), score });
+        image.1.push(PredictedBox { class, rectangle: rectangle(found), score });
     }
     let mut scores = BoxScores::new(annotations["categories"].as_array().unwrap().len());
     images.into_values().for_each(|(truth, found)| scores.observe(truth, found));

@@ -132,7 +132,7 @@ fn the_checkpoint_that_was_printed_after_a_fallback_did_not_exist() {
 }
 
 #[test]
-fn the_rule_of_an_automatic_batch_size_was_not_said() {
+fn the_rule_of_an_automatic_batch_size_was_not_printed() {
     let folder = tempfile::tempdir().unwrap();
     let text = done(folder.path(), &tiny(&["--epochs", "1", "--batch-size", "auto"]));
     let rule = "on a processor larger batches gain nothing, so the recipe's is the most";
@@ -176,7 +176,7 @@ fn ended(child: Child) -> (Option<i32>, String) {
 
 #[cfg(unix)]
 #[test]
-fn ctrl_c_said_nothing_and_a_second_one_lost_work_without_a_word() {
+fn ctrl_c_printed_nothing_and_a_second_one_lost_work_without_a_word() {
     let folder = tempfile::tempdir().unwrap();
     let child = slow(folder.path());
     interrupt(&child);

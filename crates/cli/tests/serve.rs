@@ -28,9 +28,9 @@ fn post(address: &str, path: &str, body: &[u8]) -> Value {
         body.len()
     );
     stream.write_all(&[head.as_bytes(), body].concat()).unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).unwrap();
-    json(answer.split_once("\r\n\r\n").unwrap().1)
+    let mut response = String::new();
+    stream.read_to_string(&mut response).unwrap();
+    json(response.split_once("\r\n\r\n").unwrap().1)
 }
 
 struct Serving {

@@ -130,7 +130,7 @@ fn one_buffer_twice(backend: &dyn Backend) -> Result<(), Problem> {
 fn many_runs_in_flight(backend: &dyn Backend) -> Result<(), Problem> {
     let program = compile(backend, over_vectors(1, |x| vec![&x[0] + 1.0]), &[])?;
     let x = upload(backend, &[0.0; 4])?;
-    // Nobody waits in between, and the buffers in the middle are dropped while later runs may still need them.
+    // There is no wait in between, and the buffers in the middle are dropped while later runs may still need them.
     let mut last = x.clone();
     for _ in 0..50 {
         last = program.execute(&[last])?.remove(0);

@@ -93,7 +93,7 @@ impl Case {
 pub enum Problem {
     /// The backend returned an error.
     Runtime(RuntimeError),
-    /// The backend answered, and the answer is wrong.
+    /// The backend returned a result, and it is wrong.
     Wrong(String),
 }
 

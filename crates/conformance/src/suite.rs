@@ -16,7 +16,7 @@ pub struct Exception {
     pub reason: &'static str,
 }
 
-/// Cases that a backend computes, but less exactly than the suite asks for.
+/// Cases that a backend computes, but less exactly than the suite requires.
 #[derive(Debug, Clone, Copy)]
 pub struct Shortfall {
     /// The name of the case.
@@ -136,7 +136,7 @@ impl Suite {
                 Err(format!("works, but is listed as an exception ({}); remove it from the list", exception.reason))
             }
             (Some(exception), Err(problem)) => Err(format!(
-                "is listed as an exception ({}), so the backend must say that it is not supported; instead: {problem}",
+                "is listed as an exception ({}), so the backend must report that it is not supported; instead: {problem}",
                 exception.reason
             )),
         }

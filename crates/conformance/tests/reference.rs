@@ -1,4 +1,4 @@
-//! The suite on the reference evaluator: the cases themselves, and the suite's own judgement.
+//! The suite on the reference evaluator: the cases themselves, and the suite's own comparison.
 
 #![allow(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 

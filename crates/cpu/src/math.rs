@@ -157,7 +157,7 @@ pub(crate) fn tanh<V: Vector>(x: f32) -> f32 {
     if x.is_nan() { x } else { result }
 }
 
-/// `x · P(x²) / Q(x²)`, the rational approximation that Eigen and XLA use too; beyond ±4 f32 cannot tell the result from ±1.
+/// `x · P(x²) / Q(x²)`, the rational approximation that Eigen and XLA use too; beyond ±4 f32 does not resolve the result from ±1.
 #[inline(always)]
 pub(crate) fn erf<V: Vector>(x: f32) -> f32 {
     let clamped = x.clamp(-ERF_REACH, ERF_REACH);

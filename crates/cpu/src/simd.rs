@@ -29,7 +29,7 @@ pub enum Level {
     Neon,
 }
 
-/// The environment asked for an instruction set that cannot be had.
+/// The environment selects an instruction set that is not available.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SimdError {
     /// The name is not one of ours.
@@ -103,7 +103,7 @@ pub struct Simd {
     bf16: Bf16Unit,
 }
 
-/// Asks for the cache line at an address ahead of its use, on machines that can; any address is allowed.
+/// Prefetches the cache line at an address, on machines that can; any address is allowed.
 #[inline(always)]
 pub(crate) fn prefetch(at: *const u8) {
     #[cfg(target_arch = "x86_64")]
@@ -159,7 +159,7 @@ pub trait Kernel {
     /// instruction set.
     ///
     /// # Safety
-    /// Only [`Simd`] calls it, on machines that have the instruction set of `V`; `args` may ask for more.
+    /// Only [`Simd`] calls it, on machines that have the instruction set of `V`; `args` may require more.
     unsafe fn run<V: Vector>(args: Self::Args) -> Self::Output;
 }
 
@@ -217,7 +217,7 @@ impl Simd {
         unsafe { self.entry::<Lanes>()(()) }
     }
 
-    /// The instance of a kernel for this level; calling it asks for no more than [`Kernel::run`] does.
+    /// The instance of a kernel for this level; calling it requires no more than [`Kernel::run`] does.
     #[inline]
     pub fn entry<K: Kernel>(self) -> unsafe fn(K::Args) -> K::Output {
         match self.level {

@@ -1,4 +1,4 @@
-//! After the first steps the engine asks the system for no more memory than the handles of a step take.
+//! After the first steps the engine allocates no more memory than the handles of a step take.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 
@@ -14,7 +14,7 @@ const LARGE: usize = 16 * 1024;
 /// Small blocks of a step: a few for each of its inputs and outputs, however many loops it has.
 const HANDLES: usize = 100;
 
-/// The system's memory, with the blocks that are asked for counted.
+/// The system's memory, with the allocated blocks counted.
 struct Counting;
 
 static LARGE_BLOCKS: AtomicUsize = AtomicUsize::new(0);

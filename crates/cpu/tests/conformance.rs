@@ -16,7 +16,7 @@ fn every_instruction_set_passes() {
     }
 }
 
-/// The suite asks this only of numbers that f32 holds, because other backends convert through that type and round twice.
+/// The suite checks this only for numbers that f32 holds, because other backends convert through that type and round twice.
 #[test]
 fn f64_becomes_f16_in_one_rounding() {
     use octant_conformance::{Case, Tolerance, values};

@@ -31,7 +31,7 @@ fn convolution(x: &Tensor, kernel: &Tensor) -> Tensor {
     x.convolution(&kernel.convert(x.dtype()), conv)
 }
 
-/// How the norm of a convolution goes on.
+/// What follows the norm of a convolution.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Then {
     Nothing,

@@ -105,7 +105,7 @@ fn exchanged(x: &Tensor) -> Tensor {
     x.transpose(&[0, 2, 1, 3])
 }
 
-/// Results of rank 4 that lie as their operands do, and others in the order of their axes: what a hint of cuDNN says of
+/// Results of rank 4 that lie as their operands do, and others in the order of their axes: what a hint of cuDNN requires of
 /// every result is its axes from the fastest to the slowest, behind their number.
 const AS_OPERANDS: [i64; 5] = [4, 3, 1, 2, 0];
 const SUMS: [i64; 4] = [3, 2, 1, 0];

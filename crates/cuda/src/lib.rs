@@ -64,7 +64,7 @@ fn is_supported(architecture: i32) -> Result<(), String> {
 pub struct GpuFacts {
     /// Streaming multiprocessors.
     pub multiprocessors: usize,
-    /// Bytes of shared memory that one block may ask for.
+    /// Bytes of shared memory that one block may request.
     pub shared_memory: usize,
 }
 

@@ -1,4 +1,4 @@
-//! Writes the made-up data sets, for a look at them: `synth OUT [COUNT] [SIDE]`.
+//! Writes the synthetic data sets, for a look at them: `synth OUT [COUNT] [SIDE]`.
 
 use octant_data::synth::{write_infrared, write_regression, write_shapes};
 use std::path::PathBuf;

@@ -4,7 +4,7 @@
 //!         [--pipeline jpeg|cifar] [--workers 2] [--epochs 3] [--json]
 //!
 //! Two pipelines: `jpeg` decodes the JPEGs of the folder, takes a random resized crop of 224, mirrors and jitters colors;
-//! `cifar` takes made-up images of 32×32 through S3's fine-tuning (crop, jitter, bicubic 256, middle 224, two erasings).
+//! `cifar` takes synthetic images of 32×32 through S3's fine-tuning (crop, jitter, bicubic 256, middle 224, two erasings).
 //! `bench/peers/dataloader_peer.py` does the same with PyTorch's DataLoader and torchvision, in turn with this program.
 
 use octant_data::decode::DecodeOptions;
@@ -40,7 +40,7 @@ impl Dataset for Noise {
     }
 }
 
-/// Resident memory of this process in MiB; zero where the system does not tell.
+/// Resident memory of this process in MiB; zero where the system does not report it.
 fn resident() -> f64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));

@@ -1,7 +1,7 @@
 //! A class is its name. The number of a class depends on which other classes a folder happens to hold, so numbers of two
 //! data sets are never compared: one is translated into the other's by name.
 
-use crate::{DataError, Dataset, JudgedImage, Sample, Target};
+use crate::{DataError, Dataset, GroundTruthImage, Sample, Target};
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
 use std::sync::Arc;
@@ -66,13 +66,13 @@ impl Matched {
     /// An error with both lists where images of one class each are validated without a class of the training data. An
     /// empty folder is a class too: it says that the lack is meant. Numbers without names are not compared, since a
     /// reader of shards only knows those that it has met.
-    pub fn refuse_unjudged_classes(train: &dyn Dataset, valid: &dyn Dataset) -> Result<(), DataError> {
-        let [learned, judged] = [train, valid].map(|set| set.class_names());
+    pub fn refuse_unevaluated_classes(train: &dyn Dataset, valid: &dyn Dataset) -> Result<(), DataError> {
+        let [learned, evaluated] = [train, valid].map(|set| set.class_names());
         let is_classified = !train.is_empty() && matches!(train.get(0)?.target, Target::Class(_));
-        if !is_classified || judged.is_empty() || are_numbers(judged) || are_numbers(learned) {
+        if !is_classified || evaluated.is_empty() || are_numbers(evaluated) || are_numbers(learned) {
             return Ok(());
         }
-        let absent: Vec<String> = learned.iter().filter(|name| !judged.contains(name)).cloned().collect();
+        let absent: Vec<String> = learned.iter().filter(|name| !evaluated.contains(name)).cloned().collect();
         if absent.is_empty() {
             return Ok(());
         }
@@ -81,7 +81,7 @@ impl Matched {
              the training data: {}\n  the validation data: {}",
             listed(&absent),
             listed(learned),
-            listed(judged)
+            listed(evaluated)
         )))
     }
 
@@ -150,8 +150,8 @@ impl Dataset for Matched {
         &self.names
     }
 
-    fn judged(&self, index: usize) -> Option<Arc<JudgedImage>> {
-        let mut image = (*self.inner.judged(index)?).clone();
+    fn ground_truth(&self, index: usize) -> Option<Arc<GroundTruthImage>> {
+        let mut image = (*self.inner.ground_truth(index)?).clone();
         image.objects.iter_mut().for_each(|object| object.class = self.number(object.class));
         Some(Arc::new(image))
     }
@@ -221,10 +221,10 @@ mod tests {
     #[test]
     fn a_class_without_validation_images_is_refused_with_both_lists() {
         let set = |list: &str| Numbered(names(list), false);
-        let text = Matched::refuse_unjudged_classes(&set("a b c"), &set("c a")).unwrap_err().to_string();
+        let text = Matched::refuse_unevaluated_classes(&set("a b c"), &set("c a")).unwrap_err().to_string();
         assert!(text.contains("no class b") && text.contains("data: a, b, c") && text.contains("data: c, a"), "{text}");
         for (train, valid) in [("a b", "b a"), ("0 1 2", "0 1"), ("a b", "0"), ("a", "a b")] {
-            assert!(Matched::refuse_unjudged_classes(&set(train), &set(valid)).is_ok(), "{train} {valid}");
+            assert!(Matched::refuse_unevaluated_classes(&set(train), &set(valid)).is_ok(), "{train} {valid}");
         }
     }
 

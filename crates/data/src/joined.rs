@@ -37,7 +37,7 @@ impl Joined {
                 None => return (number, left),
             }
         }
-        panic!("sample {index} was asked for, but there are only {}", self.len)
+        panic!("sample {index} was requested, but there are only {}", self.len)
     }
 }
 

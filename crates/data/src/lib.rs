@@ -36,6 +36,6 @@ pub use loader::{Batch, Batches, Corrupt, Loader, LoaderConfig, LoaderStats, Mix
 pub use packed::{Packed, PackedCopy, pack, pack_once};
 pub use readers::Unpaired;
 pub use rng::SampleRng;
-pub use sample::{AnyImage, Dataset, JudgedBox, JudgedImage, LabeledBox, Sample, Target, Transform};
+pub use sample::{AnyImage, Dataset, GroundTruthImage, GroundTruthObject, LabeledBox, Sample, Target, Transform};
 pub use sampler::{LastBatch, Permutation, Position, Sampler};
 pub use transforms::{Pipeline, TransformStep};

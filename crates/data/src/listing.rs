@@ -12,7 +12,7 @@ pub enum Split {
     Train,
     /// To validate on; the test part where there is no other.
     Val,
-    /// To test on. No other part takes its place: whoever names it wants figures on it.
+    /// To test on. No other part takes its place: its figures are of this part alone.
     Test,
 }
 

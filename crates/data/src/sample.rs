@@ -71,27 +71,27 @@ pub struct LabeledBox {
 
 /// An object as the data set's own evaluation counts it.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct JudgedBox {
+pub struct GroundTruthObject {
     /// The number of the class.
     pub class: u32,
     /// Left, top, right, bottom in pixels of the file.
     pub corners: [f64; 4],
     /// What decides whether it is small or large, in pixels of the file: usually the area of its outline.
     pub area: f64,
-    /// A group of objects: answers inside of it are neither right nor wrong.
+    /// A group of objects: predictions inside of it are neither right nor wrong.
     pub crowd: bool,
 }
 
 /// The objects of an image as the data set's own evaluation counts them; groups, which nothing is learned from, are among
 /// them.
 #[derive(Debug, Clone, PartialEq)]
-pub struct JudgedImage {
+pub struct GroundTruthImage {
     /// The height of the file's image in pixels.
     pub height: usize,
     /// Its width.
     pub width: usize,
     /// The objects.
-    pub objects: Vec<JudgedBox>,
+    pub objects: Vec<GroundTruthObject>,
 }
 
 /// What is to be predicted about an image.
@@ -132,7 +132,7 @@ pub trait Dataset: Send + Sync {
     fn get(&self, index: usize) -> Result<Sample, DataError>;
 
     /// The data set that a sample comes from and its number there, for one that reads or chooses samples of another: what it
-    /// does not know of a sample itself is asked there.
+    /// does not know of a sample itself is looked up there.
     fn source(&self, index: usize) -> Option<(&dyn Dataset, usize)> {
         let _ = index;
         None
@@ -150,9 +150,9 @@ pub trait Dataset: Send + Sync {
     }
 
     /// The objects of a sample as the data set's own evaluation counts them, where it has rules of its own (COCO).
-    fn judged(&self, index: usize) -> Option<Arc<JudgedImage>> {
+    fn ground_truth(&self, index: usize) -> Option<Arc<GroundTruthImage>> {
         let (set, index) = self.source(index)?;
-        set.judged(index)
+        set.ground_truth(index)
     }
 
     /// The number that a COCO annotation file knows a sample by.

@@ -165,7 +165,7 @@ impl Sampler {
         }
     }
 
-    /// Where batches of another size go on: with the sample that the batch at `position` would begin with.
+    /// Where batches of another size continue: with the sample that the batch at `position` would begin with.
     pub fn resized(&self, position: Position, batch_size: usize) -> Position {
         let other = Sampler { batch_size: batch_size.max(1) as u64, ..self.clone() };
         let skipped = position.skipped + position.batch * self.batch_size;

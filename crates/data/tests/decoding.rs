@@ -80,7 +80,7 @@ fn every_format_gives_pillows_pixels() {
 }
 
 #[test]
-fn channels_and_bits_come_as_asked_for() {
+fn channels_and_bits_come_as_requested() {
     let open = |name: &str, options: DecodeOptions| read_image(golden().join("images").join(name), &options);
     let gray = DecodeOptions { channels: Channels::Gray, ..DecodeOptions::default() };
     assert_eq!(open("rgba.png", gray).unwrap().dims(), [29, 37, 1]);
@@ -145,7 +145,7 @@ fn survive(extension: &str) {
     let largest = LARGEST.get();
     println!("{extension}: {refused} of 2000 refused, largest allocation {largest} bytes");
     assert!(refused > 400, "{extension}: only {refused} were refused");
-    assert!(largest <= limits.pixels * 16 + 4096, "{extension}: {largest} bytes were asked for at once");
+    assert!(largest <= limits.pixels * 16 + 4096, "{extension}: {largest} bytes were allocated at once");
 }
 
 #[test]

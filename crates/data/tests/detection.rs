@@ -83,10 +83,10 @@ fn coco_and_voc_files_give_the_same_boxes() {
     assert_eq!(coco.class_names(), ["cat", "dog"]);
     assert_eq!(coco.images()[0].boxes.len(), 1, "groups and boxes without area are not learned");
     assert_eq!((coco.images()[0].id, coco.dropped().len()), (7, 1));
-    let judged = coco.judged(0).unwrap();
-    let crowds: Vec<bool> = judged.objects.iter().map(|object| object.crowd).collect();
-    assert_eq!(crowds, [false, true, false], "COCO judges by all of them");
-    assert_eq!(judged.objects[0].area, 600.0);
+    let ground_truth = coco.ground_truth(0).unwrap();
+    let crowds: Vec<bool> = ground_truth.objects.iter().map(|object| object.crowd).collect();
+    assert_eq!(crowds, [false, true, false], "COCO evaluates on all of them");
+    assert_eq!(ground_truth.objects[0].area, 600.0);
     let object = |name: &str, corners: [usize; 4]| {
         let [x0, y0, x1, y1] = corners;
         format!(

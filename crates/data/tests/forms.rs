@@ -135,12 +135,12 @@ fn packed_boxes_lost_what_coco_counts_when_they_were_cached() {
     let set: Arc<dyn Dataset> = Arc::new(detection::open(&folder.path().join("set.json"), Split::Train).unwrap());
     let packed = pack_once(&*set, folder.path(), "set").unwrap();
     let cached = PackedCopy::new(packed, set.clone());
-    assert_eq!(cached.judged(0).unwrap().objects[0].area, 12.5);
+    assert_eq!(cached.ground_truth(0).unwrap().objects[0].area, 12.5);
     assert_eq!(cached.location(0), set.location(0));
 }
 
 #[test]
-fn shards_of_three_parts_and_several_packs_are_told_apart_by_the_words_of_their_names() {
+fn shards_of_three_parts_and_several_packs_are_distinguished_by_the_words_of_their_names() {
     let folder = tempfile::tempdir().unwrap();
     put_modes(&folder.path().join("set/a"));
     put_modes(&folder.path().join("set/b"));

@@ -1,4 +1,4 @@
-//! Images whose targets are images: the layouts they come in, and what is said when something is wrong with them.
+//! Images whose targets are images: the layouts they come in, and the errors when something is wrong with them.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 
@@ -69,7 +69,7 @@ fn folders_of_two_domains_are_matched_by_name_and_every_pair_is_checked() {
 }
 
 #[test]
-fn an_empty_domain_is_said_before_anything_is_learned() {
+fn an_empty_domain_is_refused_before_training() {
     let folder = tempfile::tempdir().unwrap();
     put(folder.path(), "trainA/x.png", &image(5, 7, 0));
     std::fs::create_dir_all(folder.path().join("trainB")).unwrap();

@@ -1,4 +1,4 @@
-//! Made-up sets are sound, packed sets hold the same samples, and reports find what is wrong.
+//! Synthetic sets are sound, packed sets hold the same samples, and reports find what is wrong.
 #![allow(clippy::unwrap_used)]
 
 use octant_data::decode::{Channels, DecodeOptions};

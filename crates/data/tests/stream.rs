@@ -57,7 +57,7 @@ fn any_number_of_workers_gives_the_same_stream() {
 }
 
 #[test]
-fn resuming_in_the_middle_goes_on_as_if_nothing_had_happened() {
+fn resuming_in_the_middle_continues_as_if_nothing_had_happened() {
     let reference = hashes(&loader(150, config(2)), Position::default(), 3);
     let position = Position::new(1, 4);
     let rest = hashes(&loader(150, config(3)), position, 3);

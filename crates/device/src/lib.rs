@@ -2,7 +2,7 @@
 //!
 //! [`open`] makes a backend out of a name such as `auto`, `cpu`, `cuda:0,1`, `tpu` or the path of a PJRT plugin. What a
 //! user may choose about it is a value, [`Options`]; environment variables are read in one function,
-//! [`Options::from_environment`], which a program calls once. What happens meanwhile (which device `auto` took and why,
+//! [`Options::from_environment`], which a program calls once. What happens while opening (which device `auto` took and why,
 //! what is being compiled) goes to the log of the options; nothing is printed here. [`list`] walks over everything that
 //! could be opened.
 

@@ -46,7 +46,7 @@ impl Default for Options {
 }
 
 impl Options {
-    /// The options that `OCTANT_NONDETERMINISTIC`, `OCTANT_GPU_ATTENTION` and `OCTANT_GPU_MEMORY` ask for. A program reads
+    /// The options that `OCTANT_NONDETERMINISTIC`, `OCTANT_GPU_ATTENTION` and `OCTANT_GPU_MEMORY` set. A program reads
     /// them once, where it starts.
     pub fn from_environment() -> Result<Options> {
         Options::from_variables(|name| std::env::var_os(name))
@@ -127,7 +127,7 @@ mod tests {
     use super::*;
 
     fn read(name: &'static str, value: &'static str) -> Result<Options> {
-        Options::from_variables(|asked| (asked == name).then(|| value.into()))
+        Options::from_variables(|variable| (variable == name).then(|| value.into()))
     }
 
     #[test]
@@ -149,11 +149,12 @@ mod tests {
     #[test]
     fn options_of_other_devices_were_accepted_without_a_word() {
         let options = Options { threads: Some(2), repeatable: false, ..Options::default() };
-        let said = |backend: &str| options.without_effect(backend).join("; ");
+        let notes = |backend: &str| options.without_effect(backend).join("; ");
         assert!(
-            said("cpu").contains("nondeterministic programs have no effect on cpu") && !said("cpu").contains("threads")
+            notes("cpu").contains("nondeterministic programs have no effect on cpu")
+                && !notes("cpu").contains("threads")
         );
-        assert!(said("cuda").contains("threads has no effect on cuda") && !said("cuda").contains("nondeterministic"));
+        assert!(notes("cuda").contains("threads has no effect on cuda") && !notes("cuda").contains("nondeterministic"));
         assert_eq!(options.without_effect("tpu").len(), 2);
         assert!(Options::default().without_effect("tpu").is_empty());
     }

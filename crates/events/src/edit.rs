@@ -1,7 +1,7 @@
 //! Changing event files without touching what is kept.
 //!
 //! A record of which everything is kept is copied byte by byte, whatever it holds. Where values are left out or renamed,
-//! the other bytes of the record stay what they were, fields that nobody here knows included.
+//! the other bytes of the record stay what they were, unknown fields included.
 
 use crate::message::{Field, event_field, fields, value_field};
 use crate::wire::{Content, Fields, Slice, Span};
@@ -76,7 +76,7 @@ pub fn create_whole<T>(
         let result = write(&mut out)?;
         let file = out.into_inner().map_err(|error| failed(error.into_error()))?;
         file.sync_all().map_err(&failed)?;
-        // A link fails where a rename would replace what appeared meanwhile.
+        // A link fails where a rename would replace what appeared in between.
         match std::fs::hard_link(&temporary, target) {
             Ok(()) => std::fs::remove_file(&temporary).map_err(&failed)?,
             Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => return Err(failed(error)),

@@ -34,7 +34,7 @@ pub struct EventLog {
     restarts: u64,
 }
 
-/// What the file system said when the file was last read to its end.
+/// The file system's error when the file was last read to its end.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Seen {
     length: u64,

@@ -40,11 +40,11 @@ pub struct Event {
     pub wall_time: f64,
     /// The step (or epoch) that the values belong to.
     pub step: i64,
-    /// What it says.
+    /// Its text.
     pub content: EventContent,
 }
 
-/// What an event says.
+/// The payload of an event.
 #[derive(Debug, Clone, PartialEq)]
 pub enum EventContent {
     /// The first record of every file.

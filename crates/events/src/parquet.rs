@@ -40,7 +40,7 @@ pub struct ParquetScalars<W: Write> {
     values: Vec<f32>,
 }
 
-/// What the end of the file says about a row group.
+/// What the footer has about a row group.
 struct Group {
     rows: usize,
     bytes: u64,

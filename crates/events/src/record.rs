@@ -35,7 +35,7 @@ pub fn write_record(out: &mut (impl Write + ?Sized), record: &[u8]) -> io::Resul
     out.write_all(&framed(record))
 }
 
-/// Something in an event file that is not what it should be. Reading goes on behind it.
+/// Something in an event file that is not what it should be. Reading continues behind it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Damage {
     /// The offset of the record in the file.

@@ -68,7 +68,7 @@ impl RunDirectory {
         Ok(run)
     }
 
-    /// Goes on with a run; its files are cut back to the lengths they had at the checkpoint.
+    /// Resumes a run; its files are cut back to the lengths they had at the checkpoint.
     pub fn resume(path: &Path, lengths: impl FnOnce() -> Lengths) -> Result<RunDirectory, EventsError> {
         let lock = lock(path)?;
         let lengths = lengths();
@@ -87,7 +87,7 @@ impl RunDirectory {
         &self.path
     }
 
-    /// How long its files are now, and handles to them: whoever writes the lengths down must sync the files first.
+    /// How long its files are now, and handles to them: the files must be synced before the lengths are stored.
     pub fn lengths(&self) -> Result<(Lengths, Vec<File>), EventsError> {
         let lengths =
             Lengths { metrics: self.metrics.length(), timing: self.timing.length(), events: self.events.length() };

@@ -91,7 +91,7 @@ impl StepsSeen {
     }
 }
 
-/// A name for every path: the last parts of the folder that it is or lies in, as many as tell different folders apart.
+/// A name for every path: the last parts of the folder that it is or lies in, as many as distinguish different folders.
 fn labels(paths: &[PathBuf]) -> Vec<String> {
     let folder = |path: &PathBuf| -> Vec<String> {
         let whole = path.canonicalize().unwrap_or_else(|_| path.clone());
@@ -119,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn folders_of_one_name_are_told_apart_by_what_they_lie_in() {
+    fn folders_of_one_name_are_distinguished_by_what_they_lie_in() {
         let of = |paths: &[&str]| labels(&paths.iter().map(PathBuf::from).collect::<Vec<_>>());
         assert_eq!(of(&["/nowhere/a/run"]), ["run"]);
         assert_eq!(of(&["/nowhere/a/run", "/nowhere/b/other"]), ["run", "other"]);

@@ -65,7 +65,7 @@ pub(crate) struct SeriesTable {
     pub series: Vec<Series>,
     /// Which series has a tag.
     by_tag: HashMap<Box<[u8]>, usize>,
-    /// When the first record that says something was written; version records may be much older or newer.
+    /// When the first record with a value was written; version records may be much older or newer.
     pub began: Option<f64>,
 }
 
@@ -83,7 +83,7 @@ struct NewValue {
 }
 
 impl SeriesTable {
-    /// Adds what a record says.
+    /// Adds a record.
     pub fn add(&mut self, source: &mut impl Source, record: Span) -> Result<(), &'static str> {
         let (mut time, mut step, mut summary, mut graph, mut is_version) = (0.0, 0, None, None, false);
         let mut fields = Fields::of(record);

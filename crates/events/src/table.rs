@@ -20,7 +20,7 @@ impl Table {
         Ok(Table { path: path.to_path_buf(), file, columns: Vec::new(), length: 0 })
     }
 
-    /// Goes on with a table, cut back to `length` bytes.
+    /// Continues a table, cut back to `length` bytes.
     pub fn resume(path: &Path, length: u64) -> Result<Table, EventsError> {
         let found = std::fs::metadata(path).map_or(0, |metadata| metadata.len());
         if length == 0 || found < length {

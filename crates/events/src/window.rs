@@ -48,8 +48,8 @@ impl Window {
 
     fn load(&mut self, offset: u64, length: usize) -> io::Result<bool> {
         let end = self.start + self.bytes.len() as u64;
-        let goes_on = (self.start..=end).contains(&offset);
-        if goes_on {
+        let continues = (self.start..=end).contains(&offset);
+        if continues {
             self.bytes.drain(..(offset - self.start) as usize);
             self.ahead = (self.ahead * 2).min(LARGEST);
         } else {
@@ -64,7 +64,7 @@ impl Window {
         let mut filled = held;
         while filled < self.bytes.len() {
             match self.file.read(&mut self.bytes[filled..]) {
-                // Cut back by its writer meanwhile.
+                // Cut back by its writer in between.
                 Ok(0) => break,
                 Ok(count) => filled += count,
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}

@@ -25,7 +25,7 @@ impl EventWriter {
         Ok(writer)
     }
 
-    /// Goes on with the folder's file, cut back to `length` bytes; begins one where there is none, or where the one
+    /// Continues the folder's file, cut back to `length` bytes; begins one where there is none, or where the one
     /// there is shorter, which only an unclean machine stop can bring about.
     pub fn resume(folder: &Path, length: u64) -> Result<EventWriter, EventsError> {
         let Some(path) = event_files(folder).into_iter().next() else { return EventWriter::create(folder) };
@@ -40,7 +40,7 @@ impl EventWriter {
         Ok(EventWriter { path, file, length })
     }
 
-    /// Goes on at the end of the folder's file.
+    /// Continues at the end of the folder's file.
     pub fn append(folder: &Path) -> Result<EventWriter, EventsError> {
         let length = event_files(folder).first().and_then(|path| path.metadata().ok()).map_or(0, |file| file.len());
         EventWriter::resume(folder, length)

@@ -1,5 +1,5 @@
 //! Other programs read the Parquet files that are written here. `OCTANT_ORACLE_PYARROW` names a Python that has pyarrow
-//! (`python -m venv arrow && arrow/bin/pip install pyarrow`); without one the first test says that it was skipped.
+//! (`python -m venv arrow && arrow/bin/pip install pyarrow`); without one the first test prints that it was skipped.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 

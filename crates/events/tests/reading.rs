@@ -176,7 +176,7 @@ fn kept_records_are_copied_byte_by_byte() {
     let folder = tempfile::tempdir().unwrap();
     let (source, target) =
         (folder.path().join("events.out.tfevents.1"), folder.path().join("out/events.out.tfevents.2"));
-    // An event of a plugin and with fields that nobody here knows, and a graph.
+    // An event of a plugin and with unknown fields, and a graph.
     let unknown = [&[0x10, 90, 0x2a, 9][..], &[0x0a, 7, 0x0a, 1, b'x', 0xfa, 0x01, 1, 7], &[0x7a, 2, 1, 2]].concat();
     let graph = [&[0x10, 95, 0x22, 3][..], b"net"].concat();
     let values = vec![("loss".to_string(), Value::Scalar(1.0)), ("noise".to_string(), Value::Scalar(2.0))];

@@ -1,5 +1,5 @@
 //! The real TensorBoard reads what is written here. `OCTANT_ORACLE_PYTHON` names a Python that has it; without one the
-//! test says that it was skipped.
+//! test prints that it was skipped.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 

@@ -8,7 +8,7 @@ use octant_graph::{
 };
 use std::collections::HashMap;
 
-/// Two batch sizes without a common factor: a number that follows the batch is told from one that does not.
+/// Two batch sizes without a common factor: a number that follows the batch is distinguished from one that does not.
 const BATCHES: [usize; 2] = [2, 3];
 
 /// A network with its weights, traced for two batch sizes. Numbers in which the traces differ follow the batch; all others
@@ -88,7 +88,7 @@ impl Network {
         a.iter().zip(b).map(|(&a, &b)| self.dim(a, b)).collect()
     }
 
-    /// The dimension that an attribute of a node says, read by `get` from the node of either trace.
+    /// The dimension in an attribute of a node, read by `get` from the node of either trace.
     pub(crate) fn attribute(&self, node: usize, get: impl Fn(&Op) -> usize) -> Result<Dim, ExportError> {
         self.dim(get(&self.graph.nodes()[node].op), get(&self.other.nodes()[node].op))
     }

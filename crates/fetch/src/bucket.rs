@@ -1,4 +1,4 @@
-//! Buckets of object stores: their addresses and who may ask. S3 and Google's store understand the same listing request,
+//! Buckets of object stores: their addresses and credentials. S3 and Google's store understand the same listing request,
 //! so that one reader serves both.
 
 use crate::credentials::{AccessKey, Credentials};
@@ -21,7 +21,7 @@ impl Provider {
     }
 }
 
-/// Where a bucket is asked for objects.
+/// Where a bucket receives requests for objects.
 #[derive(Debug, Clone)]
 pub(crate) struct Endpoint {
     /// Ends before the key, with a slash.
@@ -35,7 +35,7 @@ fn setting(names: &[&str]) -> Option<String> {
 }
 
 impl Endpoint {
-    /// As the environment says, by the names that the providers' own tools read.
+    /// From the environment, by the names that the providers' own tools read.
     pub fn of(provider: Provider, bucket: &str) -> Endpoint {
         match provider {
             Provider::S3 => Endpoint::s3(bucket),

@@ -71,7 +71,7 @@ impl DownloadCache {
         (self.log)(line);
     }
 
-    /// The answer to a request that is repeated while it fails for a passing reason.
+    /// The response to a request that is repeated while it fails for a passing reason.
     pub(crate) fn retrying<T>(&self, request: impl FnMut() -> Result<T, Failure>) -> Result<T, Failure> {
         self.retry.run(&|line| self.log(line), request)
     }

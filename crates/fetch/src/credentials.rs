@@ -6,7 +6,7 @@ use sha2::{Digest, Sha256};
 use std::fmt;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// How a request proves who asks.
+/// How a request authenticates.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) enum Credentials {
     Anonymous,

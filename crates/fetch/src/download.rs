@@ -1,4 +1,4 @@
-//! One file from one address, going on where an earlier attempt stopped.
+//! One file from one address, resumed where an earlier attempt stopped.
 
 use crate::http::{Failure, Remote, header, version};
 use crate::{FetchError, ProgressCallback};
@@ -34,7 +34,7 @@ impl RetryPolicy {
         loop {
             let before = reached();
             let failure = match request() {
-                Ok(answer) => return Ok(answer),
+                Ok(response) => return Ok(response),
                 Err(failure) => failure,
             };
             without_progress = if reached() > before { 1 } else { without_progress + 1 };
@@ -55,7 +55,7 @@ impl RetryPolicy {
 pub(crate) struct Target<'a> {
     /// The unfinished file.
     pub part: &'a Path,
-    /// A file that says which version of the remote file that is the beginning of.
+    /// A file that holds which version of the remote file that is the beginning of.
     pub version: &'a Path,
     /// How large the whole is, if that is known beforehand.
     pub bytes: Option<u64>,
@@ -81,7 +81,7 @@ fn attempt(agent: &Agent, remote: &Remote, target: &Target, progress: ProgressCa
     let mut file = open(target.part).map_err(Failure::Disk)?;
     let known_version = std::fs::read_to_string(target.version).ok();
     let mut have = file.metadata().map_err(Failure::Disk)?.len();
-    // A part of unknown version is used only if the checksum will tell whether the rest belongs to it.
+    // A part of unknown version is used only if the checksum will show whether the rest belongs to it.
     let is_trusted = target.is_verified || known_version.is_some();
     let is_too_long = target.bytes.is_some_and(|bytes| have > bytes);
     if !is_trusted || is_too_long {
@@ -104,7 +104,7 @@ fn attempt(agent: &Agent, remote: &Remote, target: &Target, progress: ProgressCa
         }
         _ => {
             file.set_len(0).map_err(Failure::Disk)?;
-            return Err(Failure::Broken("it does not go on where the last attempt stopped".into()));
+            return Err(Failure::Broken("it does not continue where the last attempt stopped".into()));
         }
     };
     remember(target.version, version(&response)).map_err(Failure::Disk)?;

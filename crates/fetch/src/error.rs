@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 /// A file could not be fetched.
 #[derive(Debug, thiserror::Error)]
 pub enum FetchError {
-    /// No answer: the network or the server is away.
+    /// No response: the network or the server is down.
     #[error(
-        "cannot reach {url} ({reason}), and it is not in the cache at {}; try again with a network, which goes on where it broke \
+        "cannot reach {url} ({reason}), and it is not in the cache at {}; try again with a network, which resumes where it broke \
          off, or fetch it elsewhere and name its folder as the mirror or instead of the address",
         cache.display()
     )]
@@ -20,23 +20,23 @@ pub enum FetchError {
         /// Where the file would have been found.
         cache: PathBuf,
     },
-    /// A service that is not there or does not answer.
+    /// A service that is not there or does not respond.
     #[error("cannot reach {url}: {reason}")]
     NoService {
         /// The address.
         url: String,
-        /// What the system said.
+        /// The system's error.
         reason: String,
     },
-    /// The server answers, but not with the file.
-    #[error("{url} answers {status}{}", advice(*.status))]
+    /// The server responds, but not with the file.
+    #[error("{url} returned {status}{}", advice(*.status))]
     Refused {
         /// The address.
         url: String,
         /// The HTTP status.
         status: u16,
     },
-    /// The bucket has to be asked elsewhere.
+    /// The bucket is served elsewhere.
     #[error("the bucket of {url} lies in another region; set AWS_REGION={region}")]
     OtherRegion {
         /// The address.

@@ -1,4 +1,4 @@
-//! One request and its answer, and which failures are worth another attempt; requests to services in JSON.
+//! One request and its response, and which failures are worth another attempt; requests to services in JSON.
 
 use crate::FetchError;
 use crate::credentials::Credentials;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use ureq::http::Response;
 use ureq::{Agent, Body};
 
-/// Where a file lies, and how to ask for it.
+/// Where a file lies, and how to request it.
 #[derive(Debug, Clone)]
 pub(crate) struct Remote {
     pub url: String,
@@ -16,7 +16,7 @@ pub(crate) struct Remote {
 /// Why a request did not lead to the whole file.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// The server was not found or does not answer.
+    /// The server was not found or does not respond.
     Unreachable(String),
     /// The connection broke, or the server has a passing problem.
     Broken(String),
@@ -68,7 +68,7 @@ impl Remote {
         let response = request.call().map_err(of_connection)?;
         match response.status().as_u16() {
             200 | 206 | 416 => Ok(response),
-            408 | 425 | 429 | 500.. => Err(Failure::Broken(format!("it answers {}", response.status()))),
+            408 | 425 | 429 | 500.. => Err(Failure::Broken(format!("it returned {}", response.status()))),
             status => Err(match header(&response, "x-amz-bucket-region") {
                 Some(region) if status == 301 || status == 400 => Failure::OtherRegion(region),
                 _ => Failure::Status(status),
@@ -93,13 +93,13 @@ pub(crate) fn header(response: &Response<Body>, name: &str) -> Option<String> {
     Some(response.headers().get(name)?.to_str().ok()?.to_string())
 }
 
-/// What tells one version of a file from the next. A weak tag may stay the same while bytes change.
+/// What distinguishes one version of a file from the next. A weak tag may stay the same while bytes change.
 pub(crate) fn version(response: &Response<Body>) -> Option<String> {
     let strong = header(response, "etag").filter(|tag| !tag.starts_with("W/"));
     strong.or_else(|| header(response, "last-modified"))
 }
 
-/// A service beside a run that answers JSON over HTTP, such as an experiment tracker.
+/// A service beside a run that speaks JSON over HTTP, such as an experiment tracker.
 pub struct Service {
     agent: Agent,
     base: String,
@@ -112,12 +112,12 @@ impl Service {
         Service { agent: agent(), base: base.trim_end_matches('/').into(), authorization }
     }
 
-    /// Sends a body, or asks without one. Returns the status and the answer, whatever they are.
+    /// Sends a body, or a request without one. Returns the status and the response, whatever they are.
     pub fn call(&self, path: &str, body: Option<&str>) -> Result<(u16, String), FetchError> {
         let url = format!("{}{path}", self.base);
         let failed = |error: ureq::Error| FetchError::NoService { url: url.clone(), reason: error.to_string() };
         let authorization = self.authorization.iter().map(|value| ("authorization", value.as_str()));
-        let answer = match body {
+        let response = match body {
             Some(body) => {
                 let request = self.agent.post(&url).header("content-type", "application/json");
                 authorization.fold(request, |request, (name, value)| request.header(name, value)).send(body)
@@ -126,8 +126,8 @@ impl Service {
                 authorization.fold(self.agent.get(&url), |request, (name, value)| request.header(name, value)).call()
             }
         };
-        let mut answer = answer.map_err(failed)?;
-        let text = answer.body_mut().read_to_string().map_err(failed)?;
-        Ok((answer.status().as_u16(), text))
+        let mut response = response.map_err(failed)?;
+        let text = response.body_mut().read_to_string().map_err(failed)?;
+        Ok((response.status().as_u16(), text))
     }
 }

@@ -7,7 +7,7 @@
 //!
 //! - [`DownloadCache::get`] fetches one [`Item`] whose address and checksum are known.
 //! - [`FetchLocation`] is what users type: a path, `https://…`, `s3://bucket/prefix` or `gs://bucket/prefix`;
-//!   [`FetchLocation::localize`] makes a path of it, and asks the server only for what has changed.
+//!   [`FetchLocation::localize`] makes a path of it, and requests only what has changed.
 //!
 //! ```
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -31,7 +31,7 @@
 //! # }
 //! ```
 //!
-//! - [`Service`] asks a service beside a run, such as an experiment tracker, in JSON.
+//! - [`Service`] calls a service beside a run, such as an experiment tracker, in JSON.
 //!
 //! Start reading at [`DownloadCache::get`], then `download.rs` for how an interrupted download is resumed.
 

@@ -1,4 +1,4 @@
-//! What a bucket answers when it is asked for the objects under a prefix.
+//! The objects of a bucket under a prefix, from its listing responses.
 
 use crate::bucket::Endpoint;
 use crate::http::Failure;
@@ -21,7 +21,7 @@ pub(crate) fn objects(agent: &Agent, endpoint: &Endpoint, prefix: &str) -> Resul
         let mut response = endpoint.listing(prefix, continuation.as_deref()).get(agent, &[])?;
         let text = response.body_mut().read_to_string().map_err(|error| Failure::Broken(error.to_string()))?;
         let page =
-            Page::parse(&text).ok_or_else(|| Failure::Broken("the answer is not the listing of a bucket".into()))?;
+            Page::parse(&text).ok_or_else(|| Failure::Broken("the response is not the listing of a bucket".into()))?;
         objects.extend(page.objects);
         match page.continuation {
             Some(token) if continuation.as_ref() != Some(&token) => continuation = Some(token),

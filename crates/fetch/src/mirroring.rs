@@ -52,12 +52,12 @@ pub(crate) fn fetch_all<T: Sync>(
             scope.spawn(move || {
                 while let Some(file) = files.get(next.fetch_add(1, Ordering::Relaxed)) {
                     let mut known = 0;
-                    let mut said = |done: u64, _: Option<u64>| {
+                    let mut report = |done: u64, _: Option<u64>| {
                         // The receiver outlives the workers: it reads until the last of them is done.
                         drop(sender.send(Message::Bytes(done as i64 - known)));
                         known = done as i64;
                     };
-                    if let Err(error) = fetch(file, &mut said) {
+                    if let Err(error) = fetch(file, &mut report) {
                         next.store(files.len(), Ordering::Relaxed);
                         drop(sender.send(Message::Failed(error)));
                     }

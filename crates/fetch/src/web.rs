@@ -1,4 +1,4 @@
-//! Files and folders on web servers. There is no protocol for folders, but servers that offer them answer with a page of
+//! Files and folders on web servers. There is no protocol for folders, but servers that offer them return a page of
 //! links to what they hold.
 
 use crate::http::{Failure, Remote, header, version};
@@ -23,7 +23,7 @@ pub(crate) fn localize(url: &str, cache: &DownloadCache, progress: ProgressCallb
             cache.log(&format!("cannot reach {url} ({reason}); using what was fetched before"));
             cache.path(&item.name)
         }
-        // Some servers refuse to be asked without being read.
+        // Some servers refuse HEAD requests.
         Err(Failure::Status(403 | 405 | 501)) => cache.fetch(&remote, &item, None, progress),
         Err(failure) => Err(failure.at(url, cache.folder())),
     }
@@ -46,8 +46,8 @@ fn localize_folder(url: &str, cache: &DownloadCache, progress: ProgressCallback)
     mirroring::complete(cache, &item(url).name, &names, || {
         mirroring::fetch_all(&files, None, progress, |file, progress| {
             let remote = Remote::public(file);
-            let asked = cache.retrying(|| remote.head(&cache.agent));
-            let found = asked.map_err(|failure| failure.at(file, cache.folder()))?;
+            let head = cache.retrying(|| remote.head(&cache.agent));
+            let found = head.map_err(|failure| failure.at(file, cache.folder()))?;
             cache.fetch(&remote, &item(file), version(&found).as_deref(), progress).map(drop)
         })
     })
@@ -71,7 +71,7 @@ fn list(folder: &str, cache: &DownloadCache, deepest: usize, files: &mut Vec<Str
     Ok(())
 }
 
-/// What a page says lies directly in its folder; links to elsewhere, to parents and to other orders of the same list are not.
+/// What a page lists directly in its folder; links to elsewhere, to parents and to other orders of the same list are not.
 fn links(page: &str) -> Vec<String> {
     let targets = page.split("href=").skip(1).filter_map(|rest| {
         let quote = rest.chars().next().filter(|first| matches!(first, '"' | '\''))?;

@@ -1,7 +1,7 @@
 //! Reverse-mode gradients, graph to graph.
 //!
-//! The backward pass is traced like everything else: it walks the recorded nodes from the loss to the front and asks
-//! every operation for its rule (`pull_back` in [`crate::ops`], beside the shape inference), which emits more nodes.
+//! The backward pass is traced like everything else: it walks the recorded nodes from the loss to the front and calls
+//! the rule of every operation (`pull_back` in [`crate::ops`], beside the shape inference), which emits more nodes.
 //! Only nodes on a path from the wanted values to the loss are visited, so frozen parameters cost nothing, and it may
 //! be called any number of times in one trace, for other losses or other parameters.
 //!
@@ -124,7 +124,7 @@ impl<'a> Sweep<'a> {
             };
             let gradients = ops::pull_back(&node.op, &step);
             if self.trace.error().is_some() {
-                // What follows would be computed from invalid values; finishing the trace tells the mistake.
+                // What follows would be computed from invalid values; finishing the trace returns the mistake.
                 return;
             }
             for (&input, gradient) in node.inputs.iter().zip(gradients) {

@@ -27,7 +27,7 @@ pub struct ValueInfo {
     pub producer: NodeId,
 }
 
-/// One operation: what it does, what it reads, what it makes, and which layer asked for it.
+/// One operation: what it does, what it reads, what it makes, and which layer added it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Node {
     /// The operation with its attributes.

@@ -133,7 +133,7 @@ mod tests {
     }
 
     /// The verifier's error for a graph after a change.
-    fn verdict(spoil: impl FnOnce(&mut Graph)) -> String {
+    fn message_of(spoil: impl FnOnce(&mut Graph)) -> String {
         let mut graph = graph();
         spoil(&mut graph);
         verify(&graph).unwrap_err().to_string()
@@ -147,17 +147,23 @@ mod tests {
     #[test]
     fn broken_promises_are_named() {
         let cases = [
-            (verdict(|graph| graph.nodes.swap(1, 2)), "node 1 (call in head): %1 is used before it is made"),
-            (verdict(|graph| graph.nodes[2].outputs = vec![ValueId(1)]), "%1 is also made by node 1"),
+            (message_of(|graph| graph.nodes.swap(1, 2)), "node 1 (call in head): %1 is used before it is made"),
+            (message_of(|graph| graph.nodes[2].outputs = vec![ValueId(1)]), "%1 is also made by node 1"),
             (
-                verdict(|graph| graph.nodes[1].inputs[0] = ValueId(2)),
+                message_of(|graph| graph.nodes[1].inputs[0] = ValueId(2)),
                 "node 1 (exp in head): %2 is used before it is made",
             ),
-            (verdict(|graph| graph.values[1].shape = Shape::new(DType::F32, [3])), "makes f32[2], recorded are f32[3]"),
-            (verdict(|graph| graph.outputs.push(ValueId(9))), "the output %9 is not a value"),
-            (verdict(|graph| graph.inputs.push(ValueId(1))), "1 names"),
-            (verdict(|graph| graph.nodes[0].op = Op::Parameter { index: 1 }), "input 0 is not made by the parameter"),
-            (verdict(|graph| graph.nodes[1].outputs.clear()), "makes f32[2], recorded are nothing"),
+            (
+                message_of(|graph| graph.values[1].shape = Shape::new(DType::F32, [3])),
+                "makes f32[2], recorded are f32[3]",
+            ),
+            (message_of(|graph| graph.outputs.push(ValueId(9))), "the output %9 is not a value"),
+            (message_of(|graph| graph.inputs.push(ValueId(1))), "1 names"),
+            (
+                message_of(|graph| graph.nodes[0].op = Op::Parameter { index: 1 }),
+                "input 0 is not made by the parameter",
+            ),
+            (message_of(|graph| graph.nodes[1].outputs.clear()), "makes f32[2], recorded are nothing"),
         ];
         for (found, expected) in cases {
             assert!(found.contains(expected), "{found:?} should say {expected:?}");
@@ -166,7 +172,7 @@ mod tests {
 
     #[test]
     fn bodies_are_verified_too() {
-        let message = verdict(|graph| {
+        let message = message_of(|graph| {
             let Op::Call { body, .. } = &mut graph.nodes[2].op else { panic!("the third node is the call") };
             let mut spoiled = (**body).clone();
             spoiled.nodes[1].inputs.clear();

@@ -137,7 +137,7 @@ mod tests {
         assert_eq!(Threshold::Above(0.5).apply(&image).values(), [0, 0, 1]);
     }
 
-    /// Over many masks: the window contains the mask, lies inside, and has the size and shape asked for if there is room.
+    /// Over many masks: the window contains the mask, lies inside, and has the requested size and shape if there is room.
     #[test]
     fn mask_crops_keep_their_promises() {
         for seed in 0..500usize {

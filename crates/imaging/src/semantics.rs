@@ -83,8 +83,8 @@ named_enum! {
 pub struct Unsupported {
     /// The library.
     pub semantics: Semantics,
-    /// What was asked for.
+    /// What was requested.
     pub operation: String,
-    /// What to ask for instead.
+    /// What to request instead.
     pub advice: &'static str,
 }

@@ -26,11 +26,11 @@ macro_rules! vectorized {
                     && std::is_x86_feature_detected!("avx512vl")
                     && std::is_x86_feature_detected!("fma")
                 {
-                    // SAFETY: the processor has all that `widest` asks for; AVX-512BW implies AVX-512F and AVX2.
+                    // SAFETY: the processor has all that `widest` requires; AVX-512BW implies AVX-512F and AVX2.
                     return unsafe { widest($($arg),*) };
                 }
                 if std::is_x86_feature_detected!("avx2") && std::is_x86_feature_detected!("fma") {
-                    // SAFETY: the processor has AVX2 and FMA, which is all that `wide` asks for.
+                    // SAFETY: the processor has AVX2 and FMA, which is all that `wide` requires.
                     return unsafe { wide($($arg),*) };
                 }
             }

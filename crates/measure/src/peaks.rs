@@ -44,7 +44,7 @@ fn sweep(backend: &dyn Backend) -> Result<f64> {
 
 /// A compiled program with inputs of noise.
 ///
-/// Its outputs take turns with inputs that are donated to them, so that a run asks for no memory: fresh pages would cost
+/// Its outputs take turns with inputs that are donated to them, so that a run allocates no memory: fresh pages would cost
 /// more than most operations.
 pub(crate) struct Work {
     executable: Box<dyn Executable>,

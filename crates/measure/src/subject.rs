@@ -13,11 +13,11 @@ use toml::{Table, Value};
 
 /// A step to be measured.
 pub struct Subject {
-    /// What was asked for: a model or a recipe.
+    /// What was requested: a model or a recipe.
     pub name: String,
     /// Its model.
     pub entry: &'static ModelEntry,
-    /// The recipe, with what the command line says of steps.
+    /// The recipe, with the steps of the command line.
     pub recipe: Recipe,
     /// How parameters learn.
     pub phase: PhaseOptions,
@@ -164,7 +164,7 @@ pub(crate) fn synthetic_batch(subject: &Subject) -> Batch {
                 (0..count * SLOTS).map(|i| if i % SLOTS < BOXES { (i % subject.classes()) as i32 } else { -1 });
             let classes: Vec<i32> = classes.collect();
             let (corners, classes) = (tensor(&[count, SLOTS, 4], &boxes), tensor(&[count, SLOTS], &classes));
-            Targets::Boxes { corners, classes, judged: Vec::new() }
+            Targets::Boxes { corners, classes, ground_truth: Vec::new() }
         }
     };
     Batch {

@@ -95,7 +95,7 @@ impl Mistakes {
         }
     }
 
-    /// Those that are kept, the surest first.
+    /// Those that are kept, the highest confidence first.
     pub fn worst(&self) -> Vec<Mistake> {
         let mut sorted = self.kept.clone();
         sorted.sort_by(|a, b| b.confidence.total_cmp(&a.confidence).then(a.index.cmp(&b.index)));
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn the_surest_mistakes_of_every_cell_are_kept_and_no_more() {
+    fn the_most_confident_mistakes_of_every_cell_are_kept_and_no_more() {
         let mut mistakes = Mistakes::default();
         for index in 0..100_000u64 {
             let confidence = (index.wrapping_mul(7919) % 100_003) as f32 / 100_003.0;

@@ -1,4 +1,4 @@
-//! Detection of small targets: how many were found (Pd) and how much was raised in vain (Fa).
+//! Detection of small targets: how many were found (Pd) and how many false alarms there are (Fa).
 
 use crate::masks::{Component, components};
 use crate::{Metric, defined_ratio, ratio};

@@ -60,7 +60,7 @@ pub fn nearest_neighbors(
 ) -> Vec<usize> {
     let width = train.width.max(1);
     let known: Vec<f32> = train.rows().flat_map(normalized).collect();
-    let answers = in_parts(queries.len() / width, PART, |part| {
+    let predictions = in_parts(queries.len() / width, PART, |part| {
         part.map(|query| {
             let query = normalized(&queries[query * width..(query + 1) * width]);
             let similar = known.chunks(width).map(|row| dot(row, &query));
@@ -68,7 +68,7 @@ pub fn nearest_neighbors(
         })
         .collect::<Vec<usize>>()
     });
-    answers.concat()
+    predictions.concat()
 }
 
 fn vote(mut similar: Vec<(f32, usize)>, classes: usize, count: usize, temperature: f64) -> usize {

@@ -6,7 +6,7 @@ use octant_graph::{DType, Tensor};
 /// How many sums [`similarity`] makes.
 pub const SUMS: usize = 5;
 /// The mean squared error, as a share of the squared range, below which images count as equal: their PSNR would be infinite, and
-/// 100 dB is more than 8 bits can tell.
+/// 100 dB is beyond the precision of 8 bits.
 const SMALLEST_ERROR: f64 = 1e-10;
 /// The smallest side for five scales of the window of 11 pixels.
 const MULTI_SCALE: usize = 176;
@@ -98,7 +98,7 @@ fn blurred(values: &[f64], width: usize, weights: &[f64]) -> Vec<f64> {
 /// A sentence when values from `min` to `max` do not fit the range that was declared.
 pub fn range_warning(min: f64, max: f64, range: f64) -> Option<String> {
     let odd = max - min > range * 1.001 || (range > 2.0 && max <= 1.0);
-    odd.then(|| format!("values from {min:.4} to {max:.4} do not look like a range of {range}; say which it is"))
+    odd.then(|| format!("values from {min:.4} to {max:.4} do not look like a range of {range}; set it"))
 }
 
 #[cfg(test)]

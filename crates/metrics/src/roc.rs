@@ -195,7 +195,7 @@ mod tests {
         let mut roc = Roc::default();
         assert!(roc.area().is_nan());
         [0.2, 0.7].iter().for_each(|&score| roc.observe(score, true));
-        assert!(roc.area().is_nan(), "nothing to tell it from");
+        assert!(roc.area().is_nan(), "there is one class");
         let mut scores = OneVersusRest::new(2);
         scores.observe(&[0.6, 0.4], 0);
         assert!(scores.mean_area().is_nan());

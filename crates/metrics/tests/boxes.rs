@@ -5,7 +5,9 @@
 
 use octant_graph::evaluate::evaluate;
 use octant_graph::{DType, HostTensor, Shape, Trace};
-use octant_metrics::boxes::{BoxScores, FoundBox, Rectangle, Suppression, TrueBox, kept, suppress, suppressed};
+use octant_metrics::boxes::{
+    BoxScores, GroundTruthBox, PredictedBox, Rectangle, Suppression, kept, suppress, suppressed,
+};
 
 fn rectangle(numbers: &[f64]) -> Rectangle {
     Rectangle { x: numbers[0], y: numbers[1], width: numbers[2], height: numbers[3] }
@@ -20,7 +22,7 @@ struct FuzzedCase {
 
 fn fuzzed_cases() -> Vec<FuzzedCase> {
     let mut cases: Vec<FuzzedCase> = Vec::new();
-    let (mut images, mut classes) = (Vec::<(Vec<TrueBox>, Vec<FoundBox>)>::new(), 0);
+    let (mut images, mut classes) = (Vec::<(Vec<GroundTruthBox>, Vec<PredictedBox>)>::new(), 0);
     for line in include_str!("../golden/coco.txt").lines() {
         let (what, rest) = line.split_once(' ').unwrap();
         let numbers: Vec<f64> = rest.split(' ').map(|word| word.parse().unwrap()).collect();
@@ -30,7 +32,7 @@ fn fuzzed_cases() -> Vec<FuzzedCase> {
                 images = vec![Default::default(); numbers[1] as usize];
             }
             "truth" => {
-                let object = TrueBox {
+                let object = GroundTruthBox {
                     class: numbers[1] as usize,
                     rectangle: rectangle(&numbers[2..]),
                     area: numbers[6],
@@ -39,9 +41,9 @@ fn fuzzed_cases() -> Vec<FuzzedCase> {
                 images[numbers[0] as usize].0.push(object);
             }
             "found" => {
-                let answer =
-                    FoundBox { class: numbers[1] as usize, rectangle: rectangle(&numbers[2..]), score: numbers[6] };
-                images[numbers[0] as usize].1.push(answer);
+                let prediction =
+                    PredictedBox { class: numbers[1] as usize, rectangle: rectangle(&numbers[2..]), score: numbers[6] };
+                images[numbers[0] as usize].1.push(prediction);
             }
             "figures" => {
                 let mut scores = BoxScores::new(classes);
@@ -88,12 +90,12 @@ fn interpolated_figures_equal_those_of_ultralytics() {
     }
 }
 
-fn truth(class: usize, corners: [f64; 4]) -> TrueBox {
-    TrueBox::new(class, Rectangle::of_corners(corners))
+fn truth(class: usize, corners: [f64; 4]) -> GroundTruthBox {
+    GroundTruthBox::new(class, Rectangle::of_corners(corners))
 }
 
-fn found(class: usize, corners: [f64; 4], score: f64) -> FoundBox {
-    FoundBox { class, rectangle: Rectangle::of_corners(corners), score }
+fn found(class: usize, corners: [f64; 4], score: f64) -> PredictedBox {
+    PredictedBox { class, rectangle: Rectangle::of_corners(corners), score }
 }
 
 #[test]
@@ -116,7 +118,7 @@ fn the_background_takes_what_is_left_over() {
 }
 
 #[test]
-fn precision_and_recall_of_two_right_and_one_wrong_answer() {
+fn precision_and_recall_of_two_right_and_one_wrong_prediction() {
     let mut scores = BoxScores::new(1);
     scores.observe(
         vec![truth(0, [0.0, 0.0, 10.0, 10.0]), truth(0, [20.0, 0.0, 30.0, 10.0])],
@@ -142,7 +144,7 @@ fn precision_and_recall_of_two_right_and_one_wrong_answer() {
 }
 
 #[test]
-fn suppression_keeps_the_surest_of_each_class() {
+fn suppression_keeps_the_highest_score_of_each_class() {
     #[rustfmt::skip]
     let rows = [
         0.0, 0.0, 10.0, 10.0, 0.9, 0.3,
@@ -150,37 +152,40 @@ fn suppression_keeps_the_surest_of_each_class() {
         40.0, 0.0, 50.0, 10.0, 0.2, 0.7,
     ];
     let kept = suppress(&rows, 2, &Suppression::prediction());
-    assert_eq!(kept.iter().map(|answer| (answer.class, answer.rectangle.x)).collect::<Vec<_>>(), [(0, 0.0), (1, 40.0)]);
+    assert_eq!(
+        kept.iter().map(|prediction| (prediction.class, prediction.rectangle.x)).collect::<Vec<_>>(),
+        [(0, 0.0), (1, 40.0)]
+    );
     let rules = Suppression { only: vec![1], ..Suppression::evaluation() };
     let kept = suppress(&rows, 2, &rules);
-    assert_eq!(kept.iter().map(|answer| answer.rectangle.x).collect::<Vec<_>>(), [40.0, 0.0]);
+    assert_eq!(kept.iter().map(|prediction| prediction.rectangle.x).collect::<Vec<_>>(), [40.0, 0.0]);
     let rules = Suppression { most: 1, ..Suppression::evaluation() };
     assert_eq!(suppress(&rows, 2, &rules).len(), 1);
 }
 
-/// Answers of crowded images: many boxes near each other, scores with ties, and one image without any.
+/// Predictions of crowded images: many boxes near each other, scores with ties, and one image without any.
 fn crowded(images: usize, cells: usize, classes: usize) -> Vec<f32> {
     let mut state = 1u64;
     let mut share = || {
         state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
         (state >> 40) as f32 / (1u64 << 24) as f32
     };
-    let mut answers = Vec::new();
+    let mut predictions = Vec::new();
     for image in 0..images {
         for _ in 0..cells {
             let [x, y, width, height] = [share() * 60.0, share() * 60.0, 4.0 + share() * 40.0, 4.0 + share() * 40.0];
-            answers.extend([x, y, x + width, y + height]);
-            let surest = if image == 1 { 0.0 } else { 1.0 };
-            answers.extend((0..classes).map(|_| (share() * 20.0).floor() / 20.0 * surest));
+            predictions.extend([x, y, x + width, y + height]);
+            let confidence = if image == 1 { 0.0 } else { 1.0 };
+            predictions.extend((0..classes).map(|_| (share() * 20.0).floor() / 20.0 * confidence));
         }
     }
-    answers
+    predictions
 }
 
 #[test]
 fn programs_suppress_as_the_host_does() {
     let (images, cells, classes) = (3, 40, 4);
-    let answers = crowded(images, cells, classes);
+    let predictions = crowded(images, cells, classes);
     let all = Suppression { most: 60, ..Suppression::evaluation() };
     let rules = [
         all.clone(),
@@ -191,14 +196,14 @@ fn programs_suppress_as_the_host_does() {
     ];
     for rules in rules {
         let trace = Trace::new();
-        let input = trace.input("answers", Shape::new(DType::F32, [images, cells, 4 + classes]));
+        let input = trace.input("predictions", Shape::new(DType::F32, [images, cells, 4 + classes]));
         let graph = trace.finish(&[suppressed(&input, &rules)]).unwrap();
-        let tensor = HostTensor::new([images, cells, 4 + classes], &answers).unwrap();
+        let tensor = HostTensor::new([images, cells, 4 + classes], &predictions).unwrap();
         let outputs = evaluate(&graph, &[tensor]).unwrap();
         assert_eq!(outputs[0].dims(), [images, rules.most * 6]);
         let rows = outputs[0].elements::<f32>().unwrap();
         for (image, row) in rows.chunks_exact(rules.most * 6).enumerate() {
-            let own = &answers[image * cells * (4 + classes)..][..cells * (4 + classes)];
+            let own = &predictions[image * cells * (4 + classes)..][..cells * (4 + classes)];
             let expected = suppress(own, classes, &rules);
             assert_eq!(expected.is_empty(), image == 1);
             assert_eq!(kept(row), expected, "image {image}, {rules:?}");

@@ -2,7 +2,7 @@
 //! lies a product of two thin ones, `x · W + x · A · B · alpha / rank`. Only the thin ones learn, and `B` starts at 0, so
 //! that training begins with the network as it was.
 //!
-//! A linear layer asks the context whether it has an adapter; models and steps need not know.
+//! A linear layer looks up in the context whether it has an adapter; models and steps need not know.
 
 use crate::{Fans, Scope, VariableSpec, WeightLayout, init, is_under};
 use octant_graph::Tensor;

@@ -31,7 +31,7 @@ pub(crate) fn fill(values: &mut [f32], key: [u32; 2], distribution: Distribution
     #[cfg(target_arch = "x86_64")]
     {
         if std::is_x86_feature_detected!("avx512f") {
-            // SAFETY: the processor has what the function asks for.
+            // SAFETY: the processor has what the function requires.
             return unsafe { fill_avx512(values, key, distribution) };
         }
         if std::is_x86_feature_detected!("avx2") {

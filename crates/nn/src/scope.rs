@@ -71,7 +71,7 @@ impl Scope {
         self.context.random_key(&self.path)
     }
 
-    /// Builds one of a network's repeated blocks: as it is, or [`recomputed`](Scope::recomputed) where training asks for it.
+    /// Builds one of a network's repeated blocks: as it is, or [`recomputed`](Scope::recomputed) where training is set to.
     pub fn block(&self, x: &Tensor, block: impl FnOnce(&Scope, &Tensor) -> Tensor) -> Tensor {
         self.context.in_block(|| match self.context.mode() {
             Mode::Train(training) if training.recompute_blocks => self.recomputed(x, block),

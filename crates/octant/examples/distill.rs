@@ -28,7 +28,7 @@ impl Task for Learn {
         let logits = self.predict(cx, &batch[0]);
         let mut losses = loss::cross_entropy(&logits, &batch[1], 0.0);
         if self.has_teacher && matches!(cx.mode(), Mode::Train(_)) {
-            // No objective names the teacher, so it does not learn; its answers are softened by a temperature of 2.
+            // No objective names the teacher, so it does not learn; its predictions are softened by a temperature of 2.
             let taught = network(&cx.companion("teacher"), &batch[0], 16).stop_gradient();
             let soft = loss::soft_cross_entropy(&(&logits / 2.0), &(taught / 2.0).softmax(1));
             losses = losses * 0.5 + soft * (0.5 * 4.0);

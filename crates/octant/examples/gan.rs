@@ -33,15 +33,15 @@ impl Task for Gan {
         let key = cx.root().at("noise").random_key();
         let made =
             key.map_or_else(|| self.predict(cx, &batch[0]), |key| generator(cx, &key.normal(&[real.dim(0), 16])));
-        let judge = |images: &Tensor| discriminator(cx, images);
-        let told_apart = Hinge.judged(&judge(&made.stop_gradient()), false) + Hinge.judged(&judge(&real), true);
+        let fake_loss = Hinge.discriminator_loss(&discriminator(cx, &made.stop_gradient()), false);
+        let critic_loss = fake_loss + Hinge.discriminator_loss(&discriminator(cx, &real), true);
         let optimizer = Optimizer::Adam(Adam { betas: [0.5, 0.999], ..Adam::default() });
-        let critic = Objective::of("critic", told_apart.mean_all());
-        // The critic moves first and twice as fast; what follows is judged by the critic that has moved.
+        let critic = Objective::of("critic", critic_loss.mean_all());
+        // The critic moves first and twice as fast; what follows is scored by the updated critic.
         cx.minimize(&[Objective { optimizer: Some(optimizer), rate_scale: 2.0, ..critic }]);
-        let fooled = Hinge.fooled(&judge(&made));
-        let sums = [fooled.sum_all(), told_apart.sum_all(), fooled.full_like(1.0).sum_all()];
-        Outcome::new(fooled.mean_all(), vector(&sums))
+        let generator_loss = Hinge.generator_loss(&discriminator(cx, &made));
+        let sums = [generator_loss.sum_all(), critic_loss.sum_all(), generator_loss.full_like(1.0).sum_all()];
+        Outcome::new(generator_loss.mean_all(), vector(&sums))
     }
     fn metrics(&self, sums: &[f64], _: bool) -> Vec<Metric> {
         vec![("loss".into(), sums[0] / sums[2].max(1.0)), ("critic_loss".into(), sums[1] / sums[2].max(1.0))]

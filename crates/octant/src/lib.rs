@@ -41,7 +41,7 @@
 //!
 //! # Training
 //!
-//! A [`Task`](train::Task) says what is learned: its inputs, its loss and sums, its metrics, and what it predicts. A
+//! A [`Task`](train::Task) defines what is learned: its inputs, its loss and sums, its metrics, and what it predicts. A
 //! [`Session`](train::Session) holds the compiled step and the state on the device. [`train::run`] is the loop around them
 //! with phases, validation, checkpoints and bit-exact resumption. `examples/own_step.rs` is a model with a task of its own;
 //! `gan.rs`, `distill.rs` and `contrastive.rs` have steps with several networks.

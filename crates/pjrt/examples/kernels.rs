@@ -18,7 +18,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let device = PjrtBackend::new(Client::new(&Plugin::load(&path)?, &NamedValues::default())?)?;
     let cpu = octant_cpu::CpuBackend::new()?;
     let mut failed = 0;
-    let mut judge = |is_right: bool, what: String| {
+    let mut report = |is_right: bool, what: String| {
         failed += usize::from(!is_right);
         println!("{}: {what}", if is_right { "ok" } else { "WRONG" });
     };
@@ -26,11 +26,11 @@ fn main() -> Result<(), Box<dyn Error>> {
         let difference = layer.check(&device, &cpu)?;
         let kernels = octant_cuda::called_kernels(&layer.program()?.0.graph);
         let kernels = if kernels.is_empty() { "no kernel of ours".to_string() } else { kernels.join(", ") };
-        judge(difference.is_right(), format!("{}: {:.1e} by {kernels}", layer.describe(), difference.found));
+        report(difference.is_right(), format!("{}: {:.1e} by {kernels}", layer.describe(), difference.found));
     }
     let magnitudes = check_magnitudes(&device, &cpu)?;
-    judge(magnitudes.is_right(), format!("numbers of all sizes: {:.1e}", magnitudes.found));
+    report(magnitudes.is_right(), format!("numbers of all sizes: {:.1e}", magnitudes.found));
     let [found, expected] = check_nan(&device)?;
-    judge(found == expected, format!("NaN spoils {found} results of {expected}"));
+    report(found == expected, format!("NaN spoils {found} results of {expected}"));
     if failed > 0 { Err(format!("{failed} checks failed").into()) } else { Ok(()) }
 }

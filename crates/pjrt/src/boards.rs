@@ -14,7 +14,7 @@ pub struct Board {
     pub megacore: bool,
     /// How many devices a program sees.
     pub devices: usize,
-    /// Memory of every device in bytes, as sold. What a program may use is a little less, and libtpu says how much.
+    /// Memory of every device in bytes, as sold. What a program may use is a little less, and libtpu reports how much.
     pub memory: u64,
     /// What every device can multiply and add in bf16, in operations per second, as published.
     pub flops: f64,

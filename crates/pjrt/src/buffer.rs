@@ -95,7 +95,7 @@ impl PjrtBuffer {
         };
         let plugin = self.client.plugin();
         // SAFETY: the buffer is alive, the layout lives for the call, and `bytes` is neither read, moved nor freed
-        // before the event says that the copy is complete (see `PendingHostTensor`).
+        // before the event signals that the copy is complete (see `PendingHostTensor`).
         let done = unsafe {
             call!(plugin, PJRT_Buffer_ToHostBuffer, args)?;
             PjrtEvent::new(plugin.clone(), args.event)

@@ -1,7 +1,7 @@
 //! Executables on disk, so that the second start of a program does not wait for the compiler.
 //!
-//! An entry is found by everything that the compiler's answer depends on: program, options, plugin and devices. The
-//! program's part of the key comes first in the file's name, so that a miss can say what has changed since the program
+//! An entry is found by everything that the compiler's result depends on: program, options, plugin and devices. The
+//! program's part of the key comes first in the file's name, so that a miss can report what has changed since the program
 //! was last compiled. Entries carry a check sum; whatever does not match is deleted and compiled again, never an error.
 
 mod times;
@@ -134,7 +134,7 @@ impl ExecutableCache {
 
     /// A process that was killed while it wrote an entry leaves a part of it under a temporary name.
     fn remove_abandoned_partial_files(&self) {
-        // Nobody takes longer than this to write one.
+        // No process takes longer than this to write one.
         const ABANDONED: Duration = Duration::from_secs(3600);
         let Ok(entries) = fs::read_dir(&self.folder) else { return };
         let is_partial = |name: &str| name.starts_with('.') && name.contains(ENDING);
@@ -218,8 +218,8 @@ fn payload<'a>(contents: &'a [u8], key: &Key) -> Option<&'a [u8]> {
 }
 
 /// FNV-1a with 128 bits, eight bytes at a time: stable between versions of Octant, and far from collisions for the handful
-/// of programs that a person compiles. Nobody attacks their own cache. Byte by byte, a large program would take longer to
-/// check than to read.
+/// of programs that a person compiles. The cache needs no protection from its owner. Byte by byte, a large program would
+/// take longer to check than to read.
 fn hash(bytes: &[u8]) -> u128 {
     const OFFSET: u128 = 0x6c62272e07bb014262b821756295c58d;
     const PRIME: u128 = 0x0000000001000000000000000000013b;

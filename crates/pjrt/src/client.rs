@@ -144,7 +144,7 @@ impl PjrtDevice {
         Ok(args.local_hardware_id)
     }
 
-    /// How much of its memory is used; `None` on platforms that do not say.
+    /// How much of its memory is used; `None` on platforms that do not report it.
     pub fn memory_stats(&self) -> Result<Option<MemoryStats>> {
         // SAFETY: the device is alive.
         unsafe { read_memory_stats(&self.client.inner.plugin, self.device) }

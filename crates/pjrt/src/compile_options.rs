@@ -66,7 +66,7 @@ impl XlaCompileOptions {
         is_optional.then(|| XlaCompileOptions { optional_flags: BTreeMap::new(), ..self.clone() })
     }
 
-    /// Adds what the plugin's surroundings ask for and the user did not set: where a CUDA plugin finds `libdevice`.
+    /// Adds what the plugin's surroundings require and the user did not set: where a CUDA plugin finds `libdevice`.
     pub(crate) fn with_plugin_defaults(&self, plugin: &Plugin) -> XlaCompileOptions {
         let mut options = self.clone();
         if let Some(root) = plugin.cuda_root() {

@@ -33,7 +33,7 @@ const LIBRARIES: [(&str, &str); 21] = [
     ("cudnn", "libcudnn.so.9"),
 ];
 
-/// Loads the libraries of the `nvidia` packages that lie in the same site-packages as the plugin, and answers the
+/// Loads the libraries of the `nvidia` packages that lie in the same site-packages as the plugin, and returns the
 /// folder there that XLA calls the CUDA root. Does nothing for other plugins.
 pub(crate) fn preload_beside(plugin: &Path) -> Option<PathBuf> {
     if plugin.file_name()? != "xla_cuda_plugin.so" {
@@ -60,7 +60,7 @@ fn cuda_root_in(nvidia: &Path) -> Option<PathBuf> {
 }
 
 /// Loads a library for good, visible to all that come later. A failure is not reported here: it would be a guess, while
-/// the plugin itself says precisely what it misses once it needs it.
+/// the plugin itself reports precisely what it misses once it needs it.
 fn load_for_everybody(path: &Path) {
     use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_LAZY};
     // SAFETY: loading runs the initializers of NVIDIA's libraries, which the plugin would run a moment later anyway.

@@ -1,4 +1,4 @@
-//! Devices: those of a client, and the descriptions of those of a board that is elsewhere.
+//! Devices: those of a client, and the descriptions of those of an ahead-of-time topology.
 
 use crate::error::{Code, PjrtError, Result};
 use crate::named_value::{AttributeValue, NamedValues, from_c, text};
@@ -41,7 +41,7 @@ impl DeviceDescription {
         let mut kind = sys::PJRT_DeviceDescription_Kind_Args { device_description, ..Default::default() };
         let mut debug = sys::PJRT_DeviceDescription_DebugString_Args { device_description, ..Default::default() };
         let mut attributes = sys::PJRT_DeviceDescription_Attributes_Args { device_description, ..Default::default() };
-        // SAFETY: the caller guarantees the description; what the plugin answers lives as long as it, and is copied.
+        // SAFETY: the caller guarantees the description; what the plugin returns lives as long as it, and is copied.
         unsafe {
             call!(plugin, PJRT_DeviceDescription_Id, id)?;
             let has_host = call!(plugin, PJRT_DeviceDescription_ProcessIndex, host).is_ok();

@@ -145,7 +145,7 @@ impl SearchPath {
         });
         let others = in_packages.chain(self.image.iter().cloned()).filter(|(path, _)| path.is_file());
         let mut found: Vec<FoundPlugin> = Vec::new();
-        // A path that the user named is kept even if it is wrong, so that loading it says so.
+        // A path that the user named is kept even if it is wrong, so that loading it reports that.
         for (path, origin) in self.named.iter().cloned().chain(others) {
             let path = path.canonicalize().unwrap_or(path);
             if found.iter().all(|earlier| earlier.path != path) {

@@ -8,7 +8,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Without this, libtpu asks the cloud's metadata server what machine it is on, and tries for minutes.
+/// Without this, libtpu queries the cloud's metadata server for the kind of machine, and tries for minutes.
 const SKIP_METADATA: (&str, &str) = ("TPU_SKIP_MDS_QUERY", "1");
 
 /// The log of XLA's runtime is for its developers; errors come to the user as errors.

@@ -4,7 +4,7 @@ use crate::memory_text::OutOfMemory;
 use std::fmt;
 use std::path::PathBuf;
 
-/// The result of anything that asks a plugin.
+/// The result of any call of a plugin.
 pub type Result<T> = std::result::Result<T, PjrtError>;
 
 /// A plugin could not be loaded, or returned an error.
@@ -38,7 +38,7 @@ pub enum PjrtError {
         /// The file.
         path: PathBuf,
     },
-    /// libtpu would wait for minutes, and it is too late to tell it not to.
+    /// libtpu would wait for minutes, and it is too late to prevent it.
     #[error(
         "{path} would wait for a metadata server that is not there: set TPU_SKIP_MDS_QUERY=1 (or, in a program, call \
          octant_pjrt::environment::prepare before starting threads)", path = path.display()
@@ -85,7 +85,7 @@ pub enum PjrtError {
         /// The plugin's own words.
         message: String,
     },
-    /// libtpu was asked for a client on a machine without a TPU.
+    /// libtpu was called for a client on a machine without a TPU.
     #[error(
         "there is no TPU on this machine: run on a TPU machine, use `--device cpu` or `--device cuda`, or let `octant \
          plan` compile for a TPU that is elsewhere"
@@ -95,7 +95,7 @@ pub enum PjrtError {
         message: String,
     },
     /// Another process holds the TPU (or, for libtpu's lock file, seems to).
-    #[error("another process is using the TPU: end it first (`octant devices` says who it is)")]
+    #[error("another process is using the TPU: end it first (`octant devices` shows it)")]
     TpuBusy {
         /// The plugin's own words.
         message: String,
@@ -128,7 +128,7 @@ pub enum PjrtError {
         /// The plugin's own words.
         message: String,
     },
-    /// The plugin answered something that the interface does not allow.
+    /// The plugin returned something that the interface does not allow.
     #[error("the plugin broke the PJRT interface: {0}")]
     Broken(String),
     /// The caller passed buffers or shapes that do not match.

@@ -23,7 +23,7 @@ impl PjrtEvent {
         PjrtEvent { plugin, event }
     }
 
-    /// Waits until the work is done and answers how it went.
+    /// Waits until the work is done and returns how it went.
     pub fn wait(&self) -> Result<()> {
         let mut args = sys::PJRT_Event_Await_Args { event: self.event, ..Default::default() };
         // SAFETY: the event is alive as long as `self`.

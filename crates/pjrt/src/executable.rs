@@ -130,7 +130,7 @@ impl Drop for CompiledExecutable {
     }
 }
 
-/// What [`CompiledExecutable::optimized_program`] answers.
+/// What [`CompiledExecutable::optimized_program`] returns.
 pub struct OptimizedProgram {
     /// `hlo_with_config`, `hlo` or `mlir`.
     pub format: String,

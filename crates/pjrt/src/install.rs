@@ -23,7 +23,7 @@ pub enum InstallError {
     /// pip failed.
     #[error("pip could not install {package}: {reason}")]
     Pip {
-        /// What was asked for.
+        /// What was requested.
         package: String,
         /// pip's own last words.
         reason: String,

@@ -5,7 +5,7 @@
 //! or XLA source is needed to build Octant; everything public is safe. A plugin is older or newer than the header that
 //! `sys` was written from, so a missing function is a readable error, never a crash.
 //!
-//! Start reading at [`Plugin::load`], then [`Client`] (local devices) and [`Topology`] (ahead-of-time compilation for boards that are not attached).
+//! Start reading at [`Plugin::load`], then [`Client`] (local devices) and [`Topology`] (ahead-of-time compilation).
 
 pub mod backend;
 pub mod boards;

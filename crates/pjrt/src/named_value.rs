@@ -73,7 +73,7 @@ fn one_to_c(name: &str, value: &AttributeValue) -> sys::PJRT_NamedValue {
     }
 }
 
-/// Copies the values that a plugin answered; values of a type that we do not know are left out.
+/// Copies the values that a plugin returned; values of a type that we do not know are left out.
 ///
 /// # Safety
 /// `first` must point to `count` valid values (or be null with a count of 0).

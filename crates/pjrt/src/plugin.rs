@@ -68,7 +68,7 @@ impl Plugin {
             path: path.to_path_buf(),
             reason: loader_reason(&reason),
         };
-        // SAFETY: loading a library runs its initializers. That is what the caller asked for by naming it a plugin;
+        // SAFETY: loading a library runs its initializers. That is what the caller wants by naming it a plugin;
         // it cannot be inspected first.
         let library = unsafe { libloading::Library::new(path) }.map_err(not_a_library)?;
         // SAFETY: the interface fixes the type of a symbol of this name.
@@ -79,7 +79,7 @@ impl Plugin {
         // The plugin starts threads and keeps pointers into itself: it must never be unloaded.
         std::mem::forget(library);
         if table.is_null() {
-            return Err(PjrtError::Broken(format!("GetPjrtApi of {} answered nothing", path.display())));
+            return Err(PjrtError::Broken(format!("GetPjrtApi of {} returned nothing", path.display())));
         }
         // SAFETY: a plugin returns a table that lives as long as the process and states its own size.
         unsafe { Plugin::from_table(table, path.to_path_buf(), cuda_root) }
@@ -119,7 +119,7 @@ impl Plugin {
         ApiVersion { major: version.major_version, minor: version.minor_version }
     }
 
-    /// What the plugin says about itself: `xla_version`, `stablehlo_current_version`, `stablehlo_minimum_version`, …
+    /// The plugin's attributes: `xla_version`, `stablehlo_current_version`, `stablehlo_minimum_version`, …
     pub fn attributes(&self) -> &NamedValues {
         &self.inner.attributes
     }

@@ -35,7 +35,7 @@ impl Profiler {
         Ok(profiler)
     }
 
-    /// Ends the recording and answers it as a serialized `XSpace`, the contents of an `.xplane.pb` file, which
+    /// Ends the recording and returns it as a serialized `XSpace`, the contents of an `.xplane.pb` file, which
     /// TensorBoard's profiler and Perfetto's converters read.
     pub fn finish(self) -> Result<Vec<u8>> {
         let mut collect = sys::PLUGIN_Profiler_CollectData_Args {
@@ -57,7 +57,7 @@ impl Profiler {
         }
         let mut recorded = vec![0u8; collect.buffer_size_in_bytes];
         collect.buffer = recorded.as_mut_ptr();
-        // SAFETY: as above; the buffer has the size that the plugin asked for.
+        // SAFETY: as above; the buffer has the size that the plugin requested.
         unsafe { call(self.api, "profiler data", (*self.api).collect_data, &mut collect)? };
         Ok(recorded)
     }

@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_missing_is_told_apart() {
+    fn what_is_missing_is_distinguished() {
         let folder = tempfile::tempdir().unwrap();
         let dev = folder.path();
         assert!(nvidia(dev, false).unwrap().contains("no NVIDIA GPU"));

@@ -71,7 +71,7 @@ fn host_bytes_live_until_the_slow_copy_has_read_them() {
 }
 
 #[test]
-fn a_copy_to_the_host_that_nobody_waits_for_does_no_harm() {
+fn a_copy_to_the_host_that_is_not_waited_for_does_no_harm() {
     let _ledger = Ledger::open();
     let client = client();
     let buffer = PjrtBuffer::from_host(&client.devices().unwrap()[0], &tensor(&[5.0; 1000])).unwrap();
@@ -98,7 +98,7 @@ fn execution_runs_on_every_device_and_takes_donated_buffers() {
     let kept = executable.execute(&lists, &[0]).unwrap();
     assert_eq!(values(&kept.outputs[0][0]), [2.0]);
     assert_eq!(values(&kept.outputs[1][1]), [103.0, 104.0]);
-    assert!(!arguments[0][0].is_deleted().unwrap(), "it was asked to be kept");
+    assert!(!arguments[0][0].is_deleted().unwrap(), "it is listed to be kept");
 
     let donated = executable.execute(&lists, &[]).unwrap();
     donated.done.iter().for_each(|done| done.wait().unwrap());

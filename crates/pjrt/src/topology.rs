@@ -1,4 +1,4 @@
-//! Topologies: boards that need not be here. The compiler can be run for them all the same.
+//! Topologies for ahead-of-time compilation: the boards need not be attached.
 
 use crate::boards::Board;
 use crate::compile_options::{ProgramText, XlaCompileOptions};
@@ -44,7 +44,7 @@ impl Topology {
         Topology::new(plugin, board.topology, &board.options())
     }
 
-    /// Bytes of memory that a program may use on every device, where the plugin says so.
+    /// Bytes of memory that a program may use on every device, where the plugin reports it.
     pub fn memory_limit(&self) -> Result<Option<u64>> {
         match self.attributes()?.get("device_memory_bytes_limit") {
             Some(AttributeValue::Int(bytes)) => Ok(u64::try_from(*bytes).ok()),

@@ -1,4 +1,4 @@
-//! The training step of a tiny variant of every family compiles for boards that are not attached.
+//! The training step of a tiny variant of every family compiles for ahead-of-time topologies.
 //!
 //! Runs when libtpu is found, as `libtpu.rs` does, and has a `main` of its own for the same reason.
 

@@ -1,7 +1,7 @@
 //! The real TPU compiler on a machine that needs no TPU: a sharded step with a donated argument compiles for boards of
-//! several generations, and the compiler says what it needs and costs.
+//! several generations, and the compiler reports what it needs and costs.
 //!
-//! Runs when libtpu is found (`OCTANT_TEST_LIBTPU`, else the usual positions) and says so when not. It has a `main` of its
+//! Runs when libtpu is found (`OCTANT_TEST_LIBTPU`, else the usual positions) and prints it when not. It has a `main` of its
 //! own because libtpu's environment has to be prepared before any thread starts.
 
 use octant_graph::{Convolution, DType, Shape, Trace};

@@ -22,7 +22,7 @@ enum Target {
     Board {
         topology: Topology,
         board: Board,
-        /// Compiles what nobody will run.
+        /// Compiles a program that is never run.
         quickly: bool,
     },
     /// The GPU of this machine: XLA chooses kernels by measuring them, so it cannot plan for one elsewhere.
@@ -33,7 +33,7 @@ enum Target {
 struct Compiled {
     memory: MemoryPlan,
     cost: Cost,
-    /// The program itself, of a board that is not here.
+    /// The program itself, compiled ahead of time.
     planned: Option<Planned>,
 }
 
@@ -171,7 +171,7 @@ impl Target {
         match compiled {
             Ok(compiled) if compiled.memory.peak() <= limit => Ok(Attempt::Fits(compiled)),
             Ok(compiled) => Ok(Attempt::TooLarge { needed: Some(compiled.memory.peak()) }),
-            Err(RuntimeError::OutOfMemory { asked, .. }) => Ok(Attempt::TooLarge { needed: asked }),
+            Err(RuntimeError::OutOfMemory { requested, .. }) => Ok(Attempt::TooLarge { needed: requested }),
             Err(error) => Err(error.into()),
         }
     }

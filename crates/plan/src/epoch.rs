@@ -3,11 +3,11 @@
 use octant_recipe::Recipe;
 use serde::{Deserialize, Serialize};
 
-/// Images of an epoch where nothing tells.
+/// Images of an epoch where nothing is known.
 const ASSUMED: usize = 50_000;
 
 /// Training images of data sets that recipes are made for, as published: the kind of data, the number of classes where that
-/// tells the set from others of its kind, the images and their name.
+/// distinguishes the set from others of its kind, the images and their name.
 const KNOWN: [(&str, Option<usize>, usize, &str); 5] = [
     ("irstd", None, 800, "IRSTD-1k"),
     ("idx", None, 60_000, "Fashion-MNIST and MNIST"),

@@ -48,7 +48,7 @@ pub struct PlanRequest {
 }
 
 impl PlanRequest {
-    /// Nobody will run what is compiled, so only its size and its estimates count.
+    /// The program is compiled but never run, so only its size and its estimates count.
     pub fn compiles_quickly(&self) -> bool {
         self.quick && self.store.is_none()
     }

@@ -8,7 +8,7 @@ use std::str::FromStr;
 /// A machine to plan for.
 #[derive(Debug, Clone, Copy)]
 pub enum Machine {
-    /// Compiled ahead of time for a TPU board that is not attached.
+    /// Compiled ahead of time for a TPU board.
     Board(Board),
     /// Estimated only: XLA chooses a GPU's kernels by measuring them.
     Gpu(Gpu),
@@ -90,7 +90,7 @@ pub(crate) fn check_prices(prices: &[Price], machines: &[(String, Machine)]) -> 
     let unknown = named.find(|name| machines.iter().all(|(known, _)| known != name));
     let names: Vec<&str> = machines.iter().map(|(name, _)| name.as_str()).collect();
     match unknown {
-        Some(name) => refuse!("{name} has a price but is not among the machines: {}", names.join(", ")),
+        Some(name) => refuse!("{name} has a price but is not among the planned machines: {}", names.join(", ")),
         None => Ok(()),
     }
 }

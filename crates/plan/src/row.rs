@@ -45,7 +45,7 @@ pub struct PlanRow {
     pub bytes_per_step: Option<f64>,
     /// Seconds that its compiler took.
     pub compile_seconds: Option<f64>,
-    /// The compiler was told to be quick.
+    /// The compiler was set to be quick.
     pub compiled_quickly: Option<bool>,
     /// Why there is no plan.
     pub error: Option<String>,

@@ -26,13 +26,13 @@ pub(crate) struct Steps {
 }
 
 impl Steps {
-    /// On the data where it is at hand, otherwise on images and classes as far as the recipe and the model tell them.
+    /// On the data where it is at hand, otherwise on images and classes as far as the recipe and the model define them.
     pub fn new(request: &PlanRequest, devices: usize, surroundings: &dyn Surroundings) -> Result<Steps> {
         let recipe = &request.recipe;
-        let is_at_hand = recipe.data.dir.is_some() || SourceEntry::named(&recipe.data.kind)?.is_made_up();
+        let is_at_hand = recipe.data.dir.is_some() || SourceEntry::named(&recipe.data.kind)?.is_synthetic();
         if request.store.is_some() && !is_at_hand {
             refuse!(
-                "programs depend on the size of the images and the number of classes: to store them, name the data"
+                "programs depend on the size of the images and the number of classes: to store them, name the data (--data DIR)"
             );
         }
         let classes = recipe.classes.unwrap_or(octant_zoo::find(&recipe.model)?.classes);

@@ -30,7 +30,7 @@ impl Turns {
     /// Waits for the first turn.
     pub fn first(&self) {
         let mut line = String::new();
-        // The plan is gone: nobody reads the result.
+        // The plan is gone: the result is not read.
         if !matches!(std::io::stdin().lock().read_line(&mut line), Ok(count) if count > 0) {
             std::process::exit(0);
         }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// Ends predictions that nobody waits for any more. Clones cancel the same ones. It is looked at before every batch and every
+/// Ends predictions that are no longer needed. Clones cancel the same ones. It is looked at before every batch and every
 /// tile; what a device has begun is finished.
 #[derive(Debug, Clone, Default)]
 pub struct Cancel {

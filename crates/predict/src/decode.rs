@@ -8,7 +8,7 @@ use octant_data::detection::{Fitted, fit};
 use octant_data::transforms::Placed;
 use octant_data::{AnyImage, Pipeline, Sample, SampleRng, Target, Transform};
 use octant_imaging::Image;
-use octant_metrics::boxes::{FoundBox, Rectangle, Suppression, suppress};
+use octant_metrics::boxes::{PredictedBox, Rectangle, Suppression, suppress};
 use octant_recipe::TaskOutput;
 use octant_tensor::HostTensor;
 
@@ -162,7 +162,7 @@ impl Decoder {
             Decoder::Image => image(batch, row).map(Output::Image),
             Decoder::Boxes { classes, suppresses, names } => {
                 let rows = row_of(batch.elements::<f32>()?, batch, row);
-                let found = |rules: &Suppression| -> Vec<FoundBox> {
+                let found = |rules: &Suppression| -> Vec<PredictedBox> {
                     let overlap = if *suppresses { rules.overlap } else { 1.0 };
                     let found = suppress(rows, *classes, &Suppression { overlap, ..rules.clone() });
                     found.into_iter().map(|found| prepared.unfitted(found)).collect()
@@ -189,11 +189,11 @@ impl PreparedImage {
     }
 
     /// A box of the square in pixels of the original.
-    fn unfitted(&self, found: FoundBox) -> FoundBox {
+    fn unfitted(&self, found: PredictedBox) -> PredictedBox {
         let Some(fitted) = self.fitted else { return found };
         let Rectangle { x, y, width, height } = found.rectangle;
         let corners = fitted.back([x, y, x + width, y + height], self.size[0], self.size[1]);
-        FoundBox { rectangle: Rectangle::of_corners(corners), ..found }
+        PredictedBox { rectangle: Rectangle::of_corners(corners), ..found }
     }
 }
 

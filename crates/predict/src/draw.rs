@@ -2,7 +2,7 @@
 
 use octant_data::LabeledBox;
 use octant_imaging::{Image, font};
-use octant_metrics::boxes::FoundBox;
+use octant_metrics::boxes::PredictedBox;
 
 /// Distinct colors, by class.
 const COLORS: [[u8; 3]; 8] = [
@@ -23,7 +23,7 @@ pub fn boxes(
     image: &Image<u8>,
     factor: usize,
     truth: &[LabeledBox],
-    found: &[FoundBox],
+    found: &[PredictedBox],
     names: &[String],
 ) -> Image<u8> {
     let mut canvas = enlarged(image, factor);
@@ -34,14 +34,14 @@ pub fn boxes(
     }
     let thickness = (canvas.height().max(canvas.width()) / 400).clamp(2, 6);
     // The highest score last, so that it is not painted over.
-    for answer in found.iter().rev() {
-        let rectangle = answer.rectangle;
+    for prediction in found.iter().rev() {
+        let rectangle = prediction.rectangle;
         let corners =
             [rectangle.x, rectangle.y, rectangle.x + rectangle.width, rectangle.y + rectangle.height].map(scaled);
-        let color = COLORS[answer.class % COLORS.len()];
+        let color = COLORS[prediction.class % COLORS.len()];
         frame(&mut canvas, corners, thickness, color);
-        let name = names.get(answer.class).cloned().unwrap_or_else(|| answer.class.to_string());
-        let text = format!("{name} {:.2}", answer.score);
+        let name = names.get(prediction.class).cloned().unwrap_or_else(|| prediction.class.to_string());
+        let text = format!("{name} {:.2}", prediction.score);
         let size = (canvas.height() / 40).clamp(12, 60);
         let top = corners[1].saturating_sub(size + 2);
         label(&mut canvas, [corners[0], top], &text, size, color);

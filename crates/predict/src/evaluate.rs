@@ -119,7 +119,7 @@ fn write_counted(
     path: &Path,
     dataset: &dyn Dataset,
     names: &[String],
-    counted: &[(u64, &[octant_metrics::boxes::FoundBox])],
+    counted: &[(u64, &[octant_metrics::boxes::PredictedBox])],
 ) -> Result<()> {
     let categories = dataset.coco_categories();
     let mut entries = Vec::new();

@@ -132,7 +132,7 @@ pub struct Distances {
     pub frechet: f64,
     /// The kernel distance; KID with Inception's features.
     pub kernel: f64,
-    /// Why the figures say less than they seem to.
+    /// Why the figures mean less than they seem to.
     pub remark: Option<String>,
 }
 

@@ -29,7 +29,7 @@ pub struct NetworkFile {
     pub recipe: Recipe,
     /// The tensors.
     pub archive: Archive,
-    /// What the file says about itself.
+    /// The file's metadata.
     pub card: Card,
     /// Where it came from.
     pub source: WeightSource,
@@ -105,7 +105,7 @@ impl NetworkFile {
             let hint = "name the model: `octant predict --model NAME --weights FILE`";
             match &card.model {
                 Some(name) => refuse!("{} is for {name}, which is not among the models here", path.display()),
-                None => refuse!("{} does not say which network it holds; {hint}", path.display()),
+                None => refuse!("{} does not name its network; {hint}", path.display()),
             }
         };
         let found = identify(&archive, entry)?;

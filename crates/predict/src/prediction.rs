@@ -2,7 +2,7 @@
 
 use crate::draw;
 use octant_imaging::Image;
-use octant_metrics::boxes::{FoundBox, Rectangle};
+use octant_metrics::boxes::{PredictedBox, Rectangle};
 use octant_tensor::HostTensor;
 use serde_json::{Map, Value, json};
 use std::fmt;
@@ -117,16 +117,16 @@ impl Mask {
 #[derive(Debug, Clone)]
 pub struct Boxes {
     /// Those that are shown.
-    pub shown: Vec<FoundBox>,
+    pub shown: Vec<PredictedBox>,
     /// Those that an evaluation counts: nearly all, several classes per place. Only where
-    /// [`PredictOptions::evaluated_boxes`](crate::PredictOptions::evaluated_boxes) asks for them.
-    pub evaluated: Vec<FoundBox>,
+    /// [`PredictOptions::evaluated_boxes`](crate::PredictOptions::evaluated_boxes) is set.
+    pub evaluated: Vec<PredictedBox>,
     /// The names of the classes.
     pub names: Names,
 }
 
 /// Left, top, right and bottom.
-fn corners(found: &FoundBox) -> [f64; 4] {
+fn corners(found: &PredictedBox) -> [f64; 4] {
     let Rectangle { x, y, width, height } = found.rectangle;
     [x, y, x + width, y + height]
 }
@@ -196,7 +196,7 @@ impl Prediction {
                 vec![format!("{source},{pixels},{components}")]
             }
             Output::Boxes(boxes) => {
-                let row = |found: &FoundBox| {
+                let row = |found: &PredictedBox| {
                     let ([x0, y0, x1, y1], name) = (corners(found), csv_field(boxes.names.of(found.class)));
                     format!("{source},{},{name},{:.4},{x0:.1},{y0:.1},{x1:.1},{y1:.1}", found.class, found.score)
                 };
@@ -239,7 +239,7 @@ impl Prediction {
                 add("components", components.into());
             }
             Output::Boxes(boxes) => {
-                let listed = |found: &FoundBox| json!({ "class": found.class, "name": boxes.names.of(found.class), "score": found.score, "box": corners(found) });
+                let listed = |found: &PredictedBox| json!({ "class": found.class, "name": boxes.names.of(found.class), "score": found.score, "box": corners(found) });
                 add("boxes", boxes.shown.iter().map(listed).collect());
             }
             Output::Image(image) => {

@@ -323,7 +323,7 @@ impl Predictor {
     /// A batch of tensors as the network sees them, after normalization, through the network: its result or its features.
     pub fn raw(&self, images: &HostTensor, layer: Layer) -> Result<HostTensor> {
         if layer == Layer::Prediction {
-            refuse!("a prediction is made of images, not of normalized tensors; ask for a layer");
+            refuse!("a prediction is made of images, not of normalized tensors; choose a layer");
         }
         let key = Key { layer, input: images.shape().clone() };
         self.run_key(&key, |bytes| bytes.copy_from_slice(images.bytes()))

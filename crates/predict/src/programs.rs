@@ -91,7 +91,7 @@ struct Entry {
     used: u64,
 }
 
-/// Programs that are kept although nobody compiled them ahead. Networks that take images of any size compile for each, and a
+/// Programs that are kept although they were not compiled ahead. Networks that take images of any size compile for each, and a
 /// program that is used for one image must not be kept for ever.
 const UNPINNED: usize = 32;
 
@@ -163,7 +163,7 @@ impl Programs {
         self.compiled(key, network).map(drop)
     }
 
-    /// The slot of a key. Of the programs that nobody compiled ahead, the one that was used longest ago makes room.
+    /// The slot of a key. Of the programs that were not compiled ahead, the one that was used longest ago makes room.
     fn slot(&self, key: &Key, pin: bool) -> Slot {
         let mut compiled = locked(&self.compiled);
         let used = compiled.values().map(|entry| entry.used).max().unwrap_or(0) + 1;

@@ -37,7 +37,7 @@ pub struct Frames {
     child: Child,
     output: BufReader<ChildStdout>,
     path: PathBuf,
-    /// Frames per second, as ffmpeg tells.
+    /// Frames per second, as ffmpeg reports.
     pub rate: f64,
 }
 
@@ -62,12 +62,12 @@ impl Frames {
         let frame = read_ppm(&mut self.output).map_err(|error| refusal!("reading {}: {error}", path.display()))?;
         let Some(image) = frame else {
             let status = self.child.wait().map_err(io("read", path))?;
-            let mut said = String::new();
+            let mut printed = String::new();
             if let Some(errors) = &mut self.child.stderr {
-                errors.read_to_string(&mut said).map_err(io("read", path))?;
+                errors.read_to_string(&mut printed).map_err(io("read", path))?;
             }
             if !status.success() {
-                let last = said.lines().last().unwrap_or("it did not say why");
+                let last = printed.lines().last().unwrap_or("it gave no reason");
                 refuse!("ffmpeg cannot read {}: {last}", self.path.display());
             }
             return Ok(None);
@@ -84,17 +84,17 @@ impl Drop for Frames {
     }
 }
 
-/// Frames per second from what ffmpeg says about a file; 25 where it says nothing.
+/// Frames per second from what ffmpeg prints about a file; 25 where it prints none.
 fn rate(path: &Path) -> Result<f64> {
     let mut command = ffmpeg();
     let child = spawned(command.arg("-i").arg(path).stdout(Stdio::null()).stderr(Stdio::piped()))?;
     // Without an output file ffmpeg ends with an error after it has described its input.
-    let said = String::from_utf8_lossy(&child.wait_with_output().map_err(io("read", path))?.stderr).into_owned();
-    Ok(stated_rate(&said).unwrap_or(25.0))
+    let printed = String::from_utf8_lossy(&child.wait_with_output().map_err(io("read", path))?.stderr).into_owned();
+    Ok(stated_rate(&printed).unwrap_or(25.0))
 }
 
-fn stated_rate(said: &str) -> Option<f64> {
-    let line = said.lines().find(|line| line.contains("Video:"))?;
+fn stated_rate(text: &str) -> Option<f64> {
+    let line = text.lines().find(|line| line.contains("Video:"))?;
     let part = line.split(',').find(|part| part.trim_end().ends_with("fps"))?;
     part.trim().strip_suffix("fps")?.trim().parse().ok().filter(|rate: &f64| *rate > 0.0 && rate.is_finite())
 }
@@ -172,11 +172,11 @@ impl Encoder {
         drop(self.input.take());
         let output = self.child.wait_with_output().map_err(io("write", &self.path))?;
         if !output.status.success() {
-            let said = String::from_utf8_lossy(&output.stderr).into_owned();
+            let printed = String::from_utf8_lossy(&output.stderr).into_owned();
             refuse!(
                 "ffmpeg cannot write {}: {}",
                 self.path.display(),
-                said.lines().last().unwrap_or("it did not say why")
+                printed.lines().last().unwrap_or("it gave no reason")
             );
         }
         Ok(())
@@ -205,8 +205,8 @@ mod tests {
 
     #[test]
     fn the_rate_is_found_in_what_ffmpeg_says() {
-        let said = "  Stream #0:0: Video: h264 (High), yuv420p, 320x240, 29.97 fps, 30 tbr, 15360 tbn";
-        assert_eq!(stated_rate(said), Some(29.97));
+        let text = "  Stream #0:0: Video: h264 (High), yuv420p, 320x240, 29.97 fps, 30 tbr, 15360 tbn";
+        assert_eq!(stated_rate(text), Some(29.97));
         assert_eq!(stated_rate("Stream #0:0: Audio: aac"), None);
     }
 }

@@ -77,7 +77,7 @@ pub fn merge_adapters(from: &Path, adapter: Option<&Path>, to: &Path) -> Result<
 pub fn split_adapters(from: &Path, to: &Path) -> Result<usize> {
     let archive = Archive::open(from)?;
     let Some(adapters) = adapted::of(&archive) else {
-        refuse!("{} says nothing of adapters; train with `adapters` to have some", from.display());
+        refuse!("{} has no adapters; train with `adapters` to have some", from.display());
     };
     let split = adapted::split(&archive.tensors, &adapters).map_err(|error| refusal!("{error}"))?;
     // The very layers, whatever words chose them: peft understands whole paths in every version.

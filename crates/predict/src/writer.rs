@@ -6,7 +6,7 @@ use crate::{Output, Prediction};
 use octant_data::detection::{CocoIds, category_id, image_ids};
 use octant_data::write_png_u8;
 use octant_imaging::Image;
-use octant_metrics::boxes::{FoundBox, Rectangle};
+use octant_metrics::boxes::{PredictedBox, Rectangle};
 use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -123,7 +123,7 @@ impl CocoResults {
         let id = known.unwrap_or(self.next);
         self.next = self.next.max(id + 1);
         let file = name.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let entry = |found: &FoundBox| coco_entry(id, &file, found, boxes.names.all(), &self.categories);
+        let entry = |found: &PredictedBox| coco_entry(id, &file, found, boxes.names.all(), &self.categories);
         self.entries.extend(boxes.evaluated.iter().map(entry));
     }
 
@@ -136,7 +136,7 @@ impl CocoResults {
 pub(crate) fn coco_entry(
     image_id: u64,
     file: &str,
-    found: &FoundBox,
+    found: &PredictedBox,
     names: &[String],
     categories: &[(u64, String)],
 ) -> Value {

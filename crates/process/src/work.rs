@@ -199,7 +199,7 @@ impl<'a> Work<'a> {
     }
 }
 
-/// A window that lies in the image as a whole: a part of it would have another size than was asked for.
+/// A window that lies in the image as a whole: a part of it would have another size than requested.
 fn fitting(window: PixelWindow, image: &AnyImage) -> Result<PixelWindow> {
     let [height, width, _] = image.dims();
     let PixelWindow { top, left, height: rows, width: columns } = window;

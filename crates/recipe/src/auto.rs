@@ -2,7 +2,7 @@
 //! rate for the number of classes where there are few updates, SGD where there are many.
 //!
 //! A recipe sets `auto`; an explicit optimizer or rate has precedence. The choice is written into the recipe
-//! before the first step, so that a run that goes on for longer keeps it.
+//! before the first step, so that a run that is extended keeps it.
 
 use crate::{Auto, Recipe};
 use octant_nn::Optimizer;
@@ -103,22 +103,22 @@ mod tests {
 
     #[test]
     fn short_runs_get_adamw_and_long_ones_sgd() {
-        let (short, said) = settled(&[], 128);
+        let (short, notes) = settled(&[], 128);
         assert_eq!((short.phases[0].options.optimizer.name(), short.phases[0].schedule.lr), ("adamw", 0.000119));
-        assert!(said[0].contains("AdamW") && said[0].contains("200 updates"), "{said:?}");
-        let (long, said) = settled(&[], 118_287);
+        assert!(notes[0].contains("AdamW") && notes[0].contains("200 updates"), "{notes:?}");
+        let (long, notes) = settled(&[], 118_287);
         assert_eq!((long.phases[0].options.optimizer.name(), long.phases[0].schedule.lr), ("sgd", 0.01));
-        assert!(said[0].contains("SGD"), "{said:?}");
+        assert!(notes[0].contains("SGD"), "{notes:?}");
         assert!(resolve_auto(&mut short.clone(), 1 << 20, 80).is_empty(), "what was chosen stays");
     }
 
     #[test]
     fn what_was_given_is_never_ignored() {
-        let (rate, said) = settled(&["phases.0.schedule.lr=0.005"], 128);
+        let (rate, notes) = settled(&["phases.0.schedule.lr=0.005"], 128);
         assert_eq!((rate.phases[0].options.optimizer.name(), rate.phases[0].schedule.lr), ("adamw", 0.005));
-        assert!(said[0].contains("your learning rate of 0.005"), "{said:?}");
-        let (both, said) = settled(&["phases.0.optimizer=adamw", "phases.0.schedule.lr=0.005"], 128);
-        assert_eq!((both.phases[0].options.optimizer.name(), said.len()), ("adamw", 0));
+        assert!(notes[0].contains("your learning rate of 0.005"), "{notes:?}");
+        let (both, notes) = settled(&["phases.0.optimizer=adamw", "phases.0.schedule.lr=0.005"], 128);
+        assert_eq!((both.phases[0].options.optimizer.name(), notes.len()), ("adamw", 0));
         let (again, _) = settled(&["phases.0.optimizer=sgd", "phases.0.optimizer=auto"], 128);
         assert_eq!(again.phases[0].options.optimizer.name(), "adamw");
     }

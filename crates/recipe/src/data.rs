@@ -2,8 +2,8 @@
 
 mod evaluated;
 mod held_out;
-mod made_up;
 mod sources;
+mod synthetic;
 
 pub use evaluated::{EvaluationData, evaluation_data};
 pub use sources::{SOURCES, SourceEntry};
@@ -18,7 +18,7 @@ use sources::{Open, OpenSplit, eight_bits};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// The two splits of a data set, and how large a head it asks for.
+/// The two splits of a data set, and how large a head it needs.
 pub struct Data {
     /// What is learned from.
     pub train: Arc<dyn Dataset>,
@@ -94,7 +94,7 @@ pub fn data(recipe: &Recipe, known: &[String], surroundings: &dyn Surroundings) 
         known => (known.to_vec(), "the run"),
     };
     if known.is_empty() {
-        Matched::refuse_unjudged_classes(&*train, &*valid)?;
+        Matched::refuse_unevaluated_classes(&*train, &*valid)?;
     }
     let (train, of_train) = Matched::by_name(train, &classes, "the training data", whose)?;
     let (valid, of_valid) = Matched::by_name(valid, &classes, "the validation data", whose)?;
@@ -109,11 +109,11 @@ pub fn data(recipe: &Recipe, known: &[String], surroundings: &dyn Surroundings) 
     Ok(Data { train, valid, is_held_out, outputs, classes, remarks })
 }
 
-/// How large a head the data asks for.
+/// How large a head the data needs.
 fn outputs(dataset: &dyn Dataset, classes: &[String]) -> Result<usize> {
     Ok(match dataset.get(0)?.target {
         Target::Class(_) if classes.len() == 1 => refuse!(
-            "the data has one class, {}: there is nothing to tell it from; give a folder per class, or the folder above",
+            "the data has one class, {}, and classification needs two; give a folder per class, or the folder above",
             classes[0]
         ),
         Target::Class(_) => classes.len(),
@@ -149,7 +149,7 @@ fn splits(recipe: &Recipe, surroundings: &dyn Surroundings) -> Result<Splits> {
     let entry = SourceEntry::named(&source.kind)?;
     match entry.open {
         Open::MadeUp { .. } if source.dir.is_some() => {
-            refuse!("{} are made up on the fly and take no `data.dir`; choose a recipe for files", source.kind)
+            refuse!("{} are generated on the fly and take no `data.dir`; choose a recipe for files", source.kind)
         }
         Open::MadeUp { train, test, open } => {
             entry.check(source, false)?;

@@ -37,7 +37,7 @@ pub fn of_run(run: &Path) -> Result<Recipe> {
     crate::check(config(run)?)
 }
 
-/// The directory that was asked for; without one, that of an unfinished run of the same recipe with the same settings, which
+/// The directory that was given; without one, that of an unfinished run of the same recipe with the same settings, which
 /// then resumes, or the next free one under `folder`.
 pub fn choose(wanted: Option<&Path>, folder: &Path, recipe: &Recipe, fresh: bool) -> PathBuf {
     if let Some(wanted) = wanted {
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_command_goes_on_where_it_stopped() {
+    fn the_same_command_resumes_where_it_stopped() {
         let folder = tempfile::tempdir().unwrap();
         let recipe = glyphs();
         let first = choose(None, folder.path(), &recipe, false);
@@ -177,7 +177,7 @@ mod tests {
         assert!(choose(None, folder.path(), &recipe, false).ends_with("glyphs-2"), "another process is at work there");
         drop(run);
         assert_eq!(choose(None, folder.path(), &recipe, false), first, "it was stopped");
-        assert!(choose(None, folder.path(), &recipe, true).ends_with("glyphs-2"), "a fresh one was asked for");
+        assert!(choose(None, folder.path(), &recipe, true).ends_with("glyphs-2"), "a fresh one was requested");
         let mut other = recipe.clone();
         other.step.batch_size += 1;
         assert!(choose(None, folder.path(), &other, false).ends_with("glyphs-2"), "other settings are another run");

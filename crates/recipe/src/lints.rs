@@ -33,7 +33,7 @@ fn unscaled(recipe: &Recipe) -> Option<String> {
     let reference = recipe.reference_batch.filter(|_| !recipe.scale_lr)?;
     let phase = recipe.phases.last()?;
     let batch = crate::images_per_update(recipe, phase) as u64;
-    // Whoever chose a rate has thought about it.
+    // A rate that was set is kept.
     let written = table(&recipe.name).and_then(crate::check);
     let rates = |recipe: &Recipe| recipe.phases.iter().map(|phase| phase.schedule.lr).collect::<Vec<_>>();
     let is_own = written.is_ok_and(|written| rates(&written) != rates(recipe));
@@ -116,12 +116,12 @@ fn single_pixels(recipe: &Recipe, data: &Data) -> Result<Option<String>> {
 
 /// Validation images that are also trained on make every metric a lie.
 fn shared_images(train: &dyn Dataset, valid: &dyn Dataset) -> Option<String> {
-    let [trained, judged] = [train, valid].map(files);
+    let [trained, evaluated] = [train, valid].map(files);
     let known: HashSet<&String> = trained.iter().collect();
-    if let Some(file) = judged.iter().find(|file| known.contains(file)) {
+    if let Some(file) = evaluated.iter().find(|file| known.contains(file)) {
         return Some(format!("{file} is in the training and in the validation data; split them anew"));
     }
-    if let Some((copy, original)) = copied_file(&trained, &judged) {
+    if let Some((copy, original)) = copied_file(&trained, &evaluated) {
         return Some(format!(
             "{copy} of the validation data is a copy of {original}, which is trained on; split them anew"
         ));
@@ -141,7 +141,7 @@ fn files(dataset: &dyn Dataset) -> Vec<String> {
 
 /// A validation file with the content of a training file, and that training file. Only files of the same length are read,
 /// and not too many.
-fn copied_file(trained: &[String], judged: &[String]) -> Option<(String, String)> {
+fn copied_file(trained: &[String], evaluated: &[String]) -> Option<(String, String)> {
     const MOST_COMPARISONS: usize = 2000;
     let length = |file: &String| std::fs::metadata(file).ok().filter(|facts| facts.is_file()).map(|facts| facts.len());
     let mut by_length: HashMap<u64, Vec<&String>> = HashMap::new();
@@ -151,7 +151,7 @@ fn copied_file(trained: &[String], judged: &[String]) -> Option<(String, String)
         }
     }
     let mut comparisons = 0;
-    for copy in judged {
+    for copy in evaluated {
         let originals = length(copy).and_then(|length| by_length.get(&length)).into_iter().flatten();
         for &original in originals {
             if comparisons == MOST_COMPARISONS {

@@ -1,4 +1,4 @@
-//! Recipes of networks without a run: what a model's published weights expect, or what a file of weights says about itself.
+//! Recipes of networks without a run: what a model's published weights expect, or the metadata of a file of weights.
 //!
 //! A file that a run writes carries the settings that decide its predictions (task, size and transform of images), so that the
 //! file alone predicts what the run predicts.

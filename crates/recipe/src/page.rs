@@ -47,7 +47,7 @@ fn table(name: &str) -> Result<String, String> {
         "sources" => rows(
             ["`data.kind`", "what it is", "`data.dir`"],
             SOURCES.iter().map(|source| {
-                let needs = if source.is_made_up() { "made up on the fly" } else { "needed" };
+                let needs = if source.is_synthetic() { "generated on the fly" } else { "needed" };
                 [format!("`{}`", source.kind), source.about.to_string(), needs.to_string()]
             }),
         ),
@@ -58,7 +58,7 @@ fn table(name: &str) -> Result<String, String> {
             }),
         ),
         "pipelines" => pipelines()?,
-        other => return Err(format!("nobody knows the table {other}")),
+        other => return Err(format!("unknown table {other}")),
     })
 }
 

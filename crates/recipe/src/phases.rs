@@ -15,7 +15,7 @@ use std::sync::Arc;
 pub struct Facts<'a> {
     /// How many samples are learned from.
     pub samples: usize,
-    /// How large a head the data asks for.
+    /// How large a head the data needs.
     pub outputs: usize,
     /// The size of training images after a transform.
     pub image: &'a dyn Fn(&Pipeline) -> Result<[usize; 3]>,
@@ -56,7 +56,7 @@ fn refuse_several_sizes(recipe: &Recipe) -> Result<()> {
     }
 }
 
-/// What the linear scaling rule makes of a phase, where it was asked for and changes anything.
+/// What the linear scaling rule makes of a phase, where it is set and changes anything.
 pub fn scaling(recipe: &Recipe, phase: &PhaseRecipe) -> Result<Option<LinearScaling>> {
     let reference = match (recipe.scale_lr, recipe.reference_batch) {
         (false, _) => return Ok(None),

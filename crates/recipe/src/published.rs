@@ -75,7 +75,7 @@ pub fn published_data(name: &str) -> Result<&'static PublishedData> {
     PUBLISHED_DATA.iter().find(|set| set.name == name).ok_or_else(|| {
         let names: Vec<&str> = PUBLISHED_DATA.iter().map(|set| set.name).collect();
         refusal!(
-            "there is no address for {name:?}; there are {}. IRSTD-1k and other sets that ask for consent have to be \
+            "there is no address for {name:?}; there are {}. IRSTD-1k and other sets that require consent have to be \
              fetched by hand; `octant data synth irstd DIR` generates images of that kind",
             names.join(", ")
         )

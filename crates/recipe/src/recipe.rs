@@ -212,7 +212,7 @@ options! {
 options! {
     /// Discriminators, and the weights of a generator's losses.
     pub struct GanOptions {
-        /// Strided convolutions of a discriminator: 3 judge patches of 70 × 70 pixels, 0 judges single pixels.
+        /// Strided convolutions of a discriminator: 3 score patches of 70 × 70 pixels, 0 scores single pixels.
         layers: usize = 3, within(0..=6);
         /// Channels after a discriminator's first convolution.
         width: usize = 64, within(1..);

@@ -101,7 +101,7 @@ pub fn fix_paths(recipe: &mut Recipe) -> Result<()> {
     Ok(())
 }
 
-/// Chooses the model of the recipe in the form that its weights have: the keys of a file tell whose network it is.
+/// Chooses the model of the recipe in the form that its weights have: the keys of a file show whose network it is.
 pub fn follow_weights(recipe: &mut Recipe, path: &Path) -> Result<()> {
     let entry = octant_zoo::find(&recipe.model)?;
     let found = identify(&Archive::open(path)?, entry)?.entry;

@@ -32,7 +32,7 @@ pub const STEPS: [StepEntry; 30] = [
     ),
     step(
         r#"op = "letterbox", side = 640"#,
-        "the longer side to this length, in the middle of a gray square: what detectors are judged on",
+        "the longer side to this length, in the middle of a gray square: what detectors are evaluated on",
     ),
     step(r#"op = "center-crop", size = [224, 224]"#, "the middle; smaller images are padded with zeros"),
     step(

@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn misspelled_keys_and_names_are_answered_with_a_suggestion() {
+    fn misspelled_keys_and_names_are_refused_with_a_suggestion() {
         let mut wrong = table("glyphs").unwrap();
         set_text(&mut wrong, "batchsize=3").unwrap();
         assert!(check(wrong).unwrap_err().to_string().contains("did you mean \"batch_size\""));

@@ -23,7 +23,7 @@ pub struct TaskEntry {
     /// The names of its losses, the usual one first; none if it has only one.
     pub losses: &'static [&'static str],
     /// Keys that only some tasks read, and this one does: `label_smoothing`, `phases.mix`, `phases.warm_up`; `classes`
-    /// where the head may be larger than the data asks for.
+    /// where the head may be larger than the data needs.
     pub keys: &'static [&'static str],
     /// What is predicted.
     pub output: TaskOutput,
@@ -263,7 +263,7 @@ impl TaskEntry {
             ("degrade", recipe.degrade.is_some()),
         ];
         match given.iter().find(|(key, is_given)| *is_given && !self.keys.contains(key)) {
-            Some((key, _)) => refuse!("`{key}` is nothing that a recipe to {} knows; remove it", self.name),
+            Some((key, _)) => refuse!("unknown key `{key}` for task {}; remove it", self.name),
             None => Ok(()),
         }
     }

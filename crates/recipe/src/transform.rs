@@ -12,27 +12,27 @@ use octant_zoo::{Interpolation, ModelEntry};
 use toml::Value;
 
 choice! {
-    /// A pipeline by name; what it does depends on whether images are learned from or judged.
+    /// A pipeline by name; what it does depends on whether it is for training or for evaluation.
     pub enum NamedTransform {
         /// Images stay as they are.
         None = "none",
         /// Resized, and cropped in the middle, as the model's published weights expect it.
         Model = "model",
-        /// A random part resized, and flips; judged: the middle.
+        /// A random part resized, and flips; evaluation: the middle.
         Imagenet = "imagenet",
-        /// As `imagenet`, then RandAugment and random erasing; judged: as `model`.
+        /// As `imagenet`, then RandAugment and random erasing; evaluation: as `model`.
         Finetune = "finetune",
-        /// Padding, a random crop, flips and a resize; judged: a resize.
+        /// Padding, a random crop, flips and a resize; evaluation: a resize.
         CifarFinetune = "cifar-finetune",
         /// A resize.
         CifarEval = "cifar-eval",
-        /// Judged: the whole image in the middle of a gray square. Learned from: what `augment` says.
+        /// Evaluation: the whole image in the middle of a gray square. Training: what `augment` says.
         Detect = "detect",
-        /// Scale jitter, a crop, flips and blur, with the mask; judged: a resize.
+        /// Scale jitter, a crop, flips and blur, with the mask; evaluation: a resize.
         Irstd = "irstd",
-        /// Resized to 286/256 of the size, a random crop, flips; judged: a resize. Both images of a pair alike.
+        /// Resized to 286/256 of the size, a random crop, flips; evaluation: a resize. Both images of a pair alike.
         Translate = "translate",
-        /// A random crop and flips, then what `degrade` says; judged: the middle, then `degrade`.
+        /// A random crop and flips, then what `degrade` says; evaluation: the middle, then `degrade`.
         Restore = "restore",
     }
 }
@@ -187,7 +187,7 @@ pub(crate) fn is_sized(pipeline: &Pipeline) -> bool {
     pipeline.steps.iter().cloned().any(|mut step| size_of(&mut step).is_some())
 }
 
-/// The steps that a recipe's choice stands for, for images to learn from or to be judged on.
+/// The steps that a recipe's choice stands for, for training or for evaluation.
 pub fn transform(recipe: &Recipe, choice: &Transforms, training: bool, entry: &ModelEntry) -> Result<Pipeline> {
     let pipeline = named_or_given(recipe, choice, training, entry)?;
     pipeline.steps.iter().try_for_each(|step| fits(recipe.step.batch_size, step))?;

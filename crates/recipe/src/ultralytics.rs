@@ -185,7 +185,7 @@ impl Network {
                 let own = || Archive::open(path).ok().and_then(|archive| Card::of(&archive).model);
                 let name = known.map(|entry| entry.name.to_string()).ok().or_else(own).ok_or_else(|| {
                     refusal!(
-                        "{model} does not say which network it holds; use `octant train detect --model NAME --weights {model}`"
+                        "{model} does not name its network; use `octant train detect --model NAME --weights {model}`"
                     )
                 })?;
                 Ok(Network::File(path.into(), name))

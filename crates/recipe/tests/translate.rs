@@ -88,17 +88,17 @@ fn refusal(name: &str, changes: &[&str]) -> String {
 }
 
 #[test]
-fn what_does_not_fit_is_said_in_one_sentence() {
-    let says = |name: &str, changes: &[&str], words: &str| {
-        let said = refusal(name, changes);
-        assert!(said.contains(words), "{name} {changes:?}: {said}");
+fn what_does_not_fit_is_refused_in_one_sentence() {
+    let refuses = |name: &str, changes: &[&str], words: &str| {
+        let message = refusal(name, changes);
+        assert!(message.contains(words), "{name} {changes:?}: {message}");
     };
-    says("demo-restore", &["model=resnet-tiny"], "resnet-tiny is no model to restore");
-    says("demo-restore", &["model=edsr-tiny"], "set `degrade.shrink`");
-    says("demo-restore", &["model=dncnn"], "images of 1 channel(s)");
-    says("demo-pix2pix", &["degrade={noise=[1.0, 2.0]}"], "`degrade` is nothing");
-    says("demo-pix2pix", &["loss=dice"], "vanilla");
-    says("pix2pix", &["data.dir='/nowhere'"], "there is no /nowhere");
+    refuses("demo-restore", &["model=resnet-tiny"], "resnet-tiny is no model to restore");
+    refuses("demo-restore", &["model=edsr-tiny"], "set `degrade.shrink`");
+    refuses("demo-restore", &["model=dncnn"], "images of 1 channel(s)");
+    refuses("demo-pix2pix", &["degrade={noise=[1.0, 2.0]}"], "unknown key `degrade`");
+    refuses("demo-pix2pix", &["loss=dice"], "vanilla");
+    refuses("pix2pix", &["data.dir='/nowhere'"], "there is no /nowhere");
 }
 
 /// What a mean over the training images, or a blank sheet, would reach on the demo's held-out pairs.

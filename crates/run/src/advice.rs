@@ -88,7 +88,7 @@ pub fn next_steps(recipe: &Recipe, progress: &RunProgress, ending: Ending, losse
 /// Whether the network learned by heart: since its least validation loss, well before the end, the training loss has fallen
 /// and the validation loss risen.
 fn overfits(losses: &[[f64; 3]]) -> bool {
-    /// A few epochs say nothing.
+    /// A few epochs mean nothing.
     const FEWEST: usize = 6;
     /// Less than this is noise.
     const RISE: f64 = 1.02;

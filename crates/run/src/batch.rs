@@ -28,15 +28,15 @@ pub(crate) fn memory_share(text: &str) -> Result<f64> {
     }
 }
 
-/// Sets the batch size of a recipe to the largest whose training and evaluation steps fit into this share, and says so in a sentence. A
-/// processor gains nothing from larger batches than the recipe's, so there it is only reduced.
+/// Sets the batch size of a recipe to the largest whose training and evaluation steps fit into this share, and returns a
+/// sentence about it. A processor gains nothing from larger batches than the recipe's, so there it is only reduced.
 pub(crate) fn fit(recipe: &mut Recipe, data: &Data, backend: &dyn Backend, share: f64, stop: &Stop) -> Result<String> {
     let devices = mesh(recipe.cores, recipe.step.fsdp, backend)?.devices();
     let uses = backend.memory().unwrap_or_default();
     let free = uses.iter().take(devices).filter_map(|device| Some(device.limit?.saturating_sub(device.used))).min();
     let Some(free) = free else {
         let name = backend.name();
-        return refused(format!("{name} does not tell how much memory it has; give `batch_size` as a number"));
+        return refused(format!("{name} does not report how much memory it has; give `batch_size` as a number"));
     };
     let limit = (free as f64 * share) as u64;
     let usual = recipe.step.batch_size;
@@ -78,18 +78,18 @@ pub(crate) fn fit(recipe: &mut Recipe, data: &Data, backend: &dyn Backend, share
 /// Reduces the steps of a run to the images that there are, and says so: other rows would be padding, for which memory and time
 /// are needed all the same. What follows from the recipe's batch size, such as rates, stays as it is.
 pub(crate) fn limit_to_data(plan: &mut RunPlan) -> Result<Option<String>> {
-    let (asked, images) = (plan.step.batch_size, plan.train.len());
-    if asked <= images {
+    let (requested, images) = (plan.step.batch_size, plan.train.len());
+    if requested <= images {
         return Ok(None);
     }
     match plan.run.last_batch {
         LastBatch::Drop => refused(format!(
-            "a batch of {asked} cannot be filled from {images} training images; give a smaller `batch_size`, or `last_batch = \
+            "a batch of {requested} cannot be filled from {images} training images; give a smaller `batch_size`, or `last_batch = \
              \"pad\"`"
         )),
         LastBatch::Pad => {
             plan.step.limit_batch(images);
-            Ok(Some(format!("steps of {images} images instead of {asked}: there are no more training images")))
+            Ok(Some(format!("steps of {images} images instead of {requested}: there are no more training images")))
         }
     }
 }
@@ -115,7 +115,7 @@ fn measure(recipe: &Recipe, data: &Data, backend: &dyn Backend, batch: usize, li
         for program in [step::largest_training(&plan)?.program, step::evaluation(&plan)?.program] {
             match backend.compile(&program, &CompileOptions::default()) {
                 Ok(executable) => needed = executable.memory().peak().max(needed),
-                Err(RuntimeError::OutOfMemory { asked, .. }) => return Ok(Size { bytes: asked, fits: false }),
+                Err(RuntimeError::OutOfMemory { requested, .. }) => return Ok(Size { bytes: requested, fits: false }),
                 Err(error) => return Err(error.into()),
             }
         }

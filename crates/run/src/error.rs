@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 /// A failure of a run in one sentence. Sentences name keys of the recipe in backquotes, as those of [`octant_recipe`] do.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
-    /// The run cannot be begun or resumed as it was asked for.
+    /// The run cannot be begun or resumed as requested.
     #[error("{0}")]
     Refused(String),
     /// Stopped before the first step.
@@ -59,7 +59,7 @@ pub enum RunError {
     File {
         /// Which one.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: std::io::Error,
     },
 }

@@ -8,7 +8,7 @@ use octant_archive::{Archive, Fit};
 use octant_data::{AnyImage, LabeledBox, Sample, SampleRng, Target, Transform};
 use octant_events::{Canvas, EventWriter, Value};
 use octant_imaging::Image;
-use octant_metrics::boxes::{FoundBox, Rectangle, Suppression, suppress};
+use octant_metrics::boxes::{PredictedBox, Rectangle, Suppression, suppress};
 use octant_metrics::images::psnr;
 use octant_predict::draw;
 use octant_recipe::{Data, Recipe, TaskEntry};
@@ -99,14 +99,14 @@ impl Gallery {
         let plan = StepPlan { step, ..StepPlan::new(task, count) };
         let predictor = Predictor::new(&self.backend, &plan, &CompileOptions::default(), values)?;
         let bytes: Vec<u8> = images.iter().flat_map(|image| image.values().iter().copied()).collect();
-        let answers = predictor.predict(&HostTensor::new([count, dims[0], dims[1], dims[2]], &bytes)?)?.to_f64s();
+        let predictions = predictor.predict(&HostTensor::new([count, dims[0], dims[1], dims[2]], &bytes)?)?.to_f64s();
         let (samples, names) = (&self.samples, &self.classes);
         let marked = match samples.iter().all(|sample| matches!(sample.target, Target::Image(_))) {
-            true => draw_translated(samples, &images, &answers, self.has_pairs()?),
-            false => draw_grid(samples, &images, &answers, names, true),
+            true => draw_translated(samples, &images, &predictions, self.has_pairs()?),
+            false => draw_grid(samples, &images, &predictions, names, true),
         };
         let has_marks = samples.iter().any(|sample| matches!(sample.target, Target::Mask(_) | Target::Boxes(_)));
-        let plain = has_marks.then(|| draw_grid(samples, &images, &answers, names, false));
+        let plain = has_marks.then(|| draw_grid(samples, &images, &predictions, names, false));
         Ok(Some(Drawn { marked, plain }))
     }
 
@@ -147,7 +147,7 @@ impl Gallery {
 }
 
 /// The grid; without `marks` its images are left as they are.
-fn draw_grid(samples: &[Sample], images: &[&Image<u8>], answers: &[f64], names: &[String], marks: bool) -> Canvas {
+fn draw_grid(samples: &[Sample], images: &[&Image<u8>], predictions: &[f64], names: &[String], marks: bool) -> Canvas {
     let has_boxes = samples.iter().any(|sample| matches!(sample.target, Target::Boxes(_)));
     let factor = (if has_boxes { BOXES_SIDE } else { SIDE } / images[0].width().max(1)).max(1);
     let (width, height) = (images[0].width() * factor, images[0].height() * factor);
@@ -162,15 +162,15 @@ fn draw_grid(samples: &[Sample], images: &[&Image<u8>], answers: &[f64], names: 
             INK,
         );
     }
-    let share = answers.len() / samples.len().max(1);
+    let share = predictions.len() / samples.len().max(1);
     for (index, (sample, image)) in samples.iter().zip(images).enumerate() {
-        let answer = &answers[index * share..(index + 1) * share];
+        let prediction = &predictions[index * share..(index + 1) * share];
         let corner = [index % COLUMNS * cell[0] + 4, index / COLUMNS * cell[1] + 4];
         let target = marks.then_some(&sample.target);
-        canvas.image(corner, width, enlarged(image, factor, target, answer, names).values());
-        let (said, truth, color) = captions(&sample.target, answer, names);
+        canvas.image(corner, width, enlarged(image, factor, target, prediction, names).values());
+        let (predicted, truth, color) = captions(&sample.target, prediction, names);
         let short = |text: String| Canvas::fitted(&text, cell[0] - 8);
-        canvas.letters([corner[0], corner[1] + height + 4], &short(said), color);
+        canvas.letters([corner[0], corner[1] + height + 4], &short(predicted), color);
         canvas.letters([corner[0], corner[1] + height + 24], &short(truth), [60; 3]);
     }
     canvas
@@ -179,26 +179,26 @@ fn draw_grid(samples: &[Sample], images: &[&Image<u8>], answers: &[f64], names: 
 /// How much boxes of the same object overlap at least.
 const SAME: f64 = 0.5;
 
-/// The boxes above the display threshold, in pixels of the network's image. Of several classes for one object the surest is
-/// shown: frames on top of each other cannot be read.
-fn found(answer: &[f64], names: &[String]) -> Vec<FoundBox> {
-    let rows: Vec<f32> = answer.iter().map(|value| *value as f32).collect();
-    let mut shown: Vec<FoundBox> = Vec::new();
-    for answer in suppress(&rows, names.len(), &Suppression::prediction()) {
-        if shown.iter().all(|surer| surer.rectangle.iou(&answer.rectangle) <= SAME) {
-            shown.push(answer);
+/// The boxes above the display threshold, in pixels of the network's image. Of several classes for one object the
+/// highest-scoring is shown: frames on top of each other cannot be read.
+fn found(prediction: &[f64], names: &[String]) -> Vec<PredictedBox> {
+    let rows: Vec<f32> = prediction.iter().map(|value| *value as f32).collect();
+    let mut shown: Vec<PredictedBox> = Vec::new();
+    for prediction in suppress(&rows, names.len(), &Suppression::prediction()) {
+        if shown.iter().all(|other| other.rectangle.iou(&prediction.rectangle) <= SAME) {
+            shown.push(prediction);
         }
     }
     shown
 }
 
-/// How many objects have an answer of their class that overlaps them.
-fn right(found: &[FoundBox], truth: &[LabeledBox]) -> usize {
+/// How many objects have a prediction of their class that overlaps them.
+fn right(found: &[PredictedBox], truth: &[LabeledBox]) -> usize {
     let mut free: Vec<&LabeledBox> = truth.iter().collect();
-    for answer in found {
+    for prediction in found {
         let is_meant = |object: &&LabeledBox| {
             let object_box = Rectangle::of_corners([object.x0, object.y0, object.x1, object.y1].map(f64::from));
-            object.class as usize == answer.class && object_box.iou(&answer.rectangle) > SAME
+            object.class as usize == prediction.class && object_box.iou(&prediction.rectangle) > SAME
         };
         if let Some(position) = free.iter().position(is_meant) {
             free.swap_remove(position);
@@ -208,19 +208,19 @@ fn right(found: &[FoundBox], truth: &[LabeledBox]) -> usize {
 }
 
 /// What was predicted, what is true, and the color that says whether they agree.
-fn captions(target: &Target, answer: &[f64], names: &[String]) -> (String, String, [u8; 3]) {
+fn captions(target: &Target, prediction: &[f64], names: &[String]) -> (String, String, [u8; 3]) {
     let name = |class: usize| names.get(class).cloned().unwrap_or_else(|| class.to_string());
     match target {
         Target::Class(label) => {
-            let best = answer.iter().enumerate().max_by(|a, b| a.1.total_cmp(b.1)).map_or(0, |(class, _)| class);
+            let best = prediction.iter().enumerate().max_by(|a, b| a.1.total_cmp(b.1)).map_or(0, |(class, _)| class);
             match best == *label as usize {
                 true => (name(best), String::new(), RIGHT),
                 false => (name(best), format!("is {}", name(*label as usize)), WRONG),
             }
         }
-        Target::Values(values) => (format!("{:.3}", answer[0]), format!("is {:.3}", values[0]), INK),
+        Target::Values(values) => (format!("{:.3}", prediction[0]), format!("is {:.3}", values[0]), INK),
         Target::Mask(mask) => {
-            let marked = answer.iter().map(|score| *score >= MARKED);
+            let marked = prediction.iter().map(|score| *score >= MARKED);
             let pairs = marked.zip(mask.values().iter().map(|value| *value > 0));
             let (both, either) = pairs.fold((0, 0), |(both, either), (marked, truth)| {
                 (both + usize::from(marked && truth), either + usize::from(marked || truth))
@@ -229,7 +229,7 @@ fn captions(target: &Target, answer: &[f64], names: &[String]) -> (String, Strin
             (format!("IoU {iou:.2}"), String::new(), INK)
         }
         Target::Boxes(boxes) => {
-            let found = found(answer, names);
+            let found = found(prediction, names);
             let right = right(&found, boxes);
             let wrong = match found.len() - right {
                 0 => String::new(),
@@ -243,11 +243,17 @@ fn captions(target: &Target, answer: &[f64], names: &[String]) -> (String, Strin
 }
 
 /// The enlarged image in color, as predictions are drawn, with the ground truth beside them.
-fn enlarged(image: &Image<u8>, factor: usize, target: Option<&Target>, answer: &[f64], names: &[String]) -> Image<u8> {
+fn enlarged(
+    image: &Image<u8>,
+    factor: usize,
+    target: Option<&Target>,
+    prediction: &[f64],
+    names: &[String],
+) -> Image<u8> {
     let is_marked =
-        |row: usize, column: usize| answer.get(row * image.width() + column).is_some_and(|score| *score >= MARKED);
+        |row: usize, column: usize| prediction.get(row * image.width() + column).is_some_and(|score| *score >= MARKED);
     match target {
-        Some(Target::Boxes(truth)) => draw::boxes(image, factor, truth, &found(answer, names), names),
+        Some(Target::Boxes(truth)) => draw::boxes(image, factor, truth, &found(prediction, names), names),
         Some(Target::Mask(truth)) => draw::mask(image, factor, is_marked, Some(truth)),
         Some(Target::Class(_) | Target::Values(_) | Target::Image(_)) | None => draw::enlarged(image, factor),
     }
@@ -257,10 +263,10 @@ fn enlarged(image: &Image<u8>, factor: usize, target: Option<&Target>, answer: &
 const PAIRS_ACROSS: usize = 3;
 const GAP: usize = 4;
 
-/// A cell per sample with two or three images. `answers` are levels from 0 to 255; without pairs, the target is another
+/// A cell per sample with two or three images. `predictions` are levels from 0 to 255; without pairs, the target is another
 /// image and not shown.
-fn draw_translated(samples: &[Sample], inputs: &[&Image<u8>], answers: &[f64], paired: bool) -> Canvas {
-    let share = answers.len() / samples.len().max(1);
+fn draw_translated(samples: &[Sample], inputs: &[&Image<u8>], predictions: &[f64], paired: bool) -> Canvas {
+    let share = predictions.len() / samples.len().max(1);
     let Some(Target::Image(first)) = samples.first().map(|sample| &sample.target) else { return Canvas::new(1, 1) };
     let [height, width, channels] = first.dims();
     let factor = (SIDE / width.max(1)).max(1);
@@ -275,7 +281,7 @@ fn draw_translated(samples: &[Sample], inputs: &[&Image<u8>], answers: &[f64], p
         }
     }
     for (index, (sample, input)) in samples.iter().zip(inputs).enumerate() {
-        let levels = answers[index * share..(index + 1) * share].iter().map(|level| *level as u8).collect();
+        let levels = predictions[index * share..(index + 1) * share].iter().map(|level| *level as u8).collect();
         let (Ok(made), Target::Image(truth)) = (Image::new(height, width, channels, levels), &sample.target) else {
             continue;
         };

@@ -24,7 +24,7 @@ use toml::{Table, Value};
 /// Enough steps to see what repeats, few enough for a trace that opens at once.
 const RECORDED_STEPS: u64 = 10;
 
-/// A run that is asked for.
+/// The requested run.
 #[derive(Debug, Clone)]
 pub struct TrainJob {
     /// What is trained, on what, and how.

@@ -4,7 +4,7 @@
 //! leaves open (batch size, optimizer), warns about likely mistakes, begins or resumes the run directory, trains, and leaves
 //! plots, a gallery of predictions and a summary behind. What happens on the way is reported to an [`Observer`] as
 //! [`RunEvent`]s; text on a terminal, JSON lines and the mirrors of metrics are observers. The observer cannot change the
-//! run, so the same recipe leaves the same directory whoever watches, byte for byte but for times.
+//! run, so the same recipe leaves the same directory with any observer, byte for byte but for times.
 //!
 //! ```no_run
 //! use octant_recipe::{LocalFiles, check, set_text, table};

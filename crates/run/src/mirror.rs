@@ -1,7 +1,7 @@
 //! Metrics elsewhere: what a run writes into its event file is mirrored to an MLflow server and into W&B's offline files.
 //!
 //! A thread of its own follows the event file, as the board does, so training never waits for a server and never fails
-//! because of one. `mirrors.json` in the run directory remembers what was mirrored: a run that goes on continues there.
+//! because of one. `mirrors.json` in the run directory remembers what was mirrored: a resumed run continues there.
 
 mod mlflow;
 mod wandb;
@@ -47,7 +47,7 @@ trait Mirror: Send {
     fn send(&mut self, points: &[Point]) -> Result<()>;
     /// Says how the run ended.
     fn end(&mut self, end: RunEnd) -> Result<()>;
-    /// What a process that goes on with the run has to know.
+    /// What a process that resumes the run has to know.
     fn state(&self) -> Value;
 }
 
@@ -68,7 +68,7 @@ pub(crate) struct Mirrors {
 }
 
 impl Mirrors {
-    /// Starts those that the recipe names. `resumed` goes on with what an earlier process mirrored.
+    /// Starts those that the recipe names. `resumed` continues what an earlier process mirrored.
     pub fn start(run: &Path, recipe: &Recipe, resumed: bool) -> Option<Mirrors> {
         let name = run.file_name().map_or_else(|| recipe.name.clone(), |name| name.to_string_lossy().into_owned());
         let mut settings = Vec::new();
@@ -89,9 +89,9 @@ impl Mirrors {
             return None;
         }
         let (ends, receiver) = channel();
-        let (says, warnings) = channel();
+        let (sender, warnings) = channel();
         let sent = mirrors.iter().map(|mirror| sent_before(&of(mirror.name())["sent"])).collect();
-        let follower = Follower { run: run.into(), logs: BTreeMap::new(), mirrors, sent, says };
+        let follower = Follower { run: run.into(), logs: BTreeMap::new(), mirrors, sent, sender };
         let thread = std::thread::spawn(move || follower.work(&receiver));
         Some(Mirrors { ends, warnings, thread: Some(thread) })
     }
@@ -127,10 +127,10 @@ struct Follower {
     run: PathBuf,
     logs: BTreeMap<PathBuf, EventLog>,
     mirrors: Vec<Box<dyn Mirror>>,
-    /// The last step of every tag that each mirror has. A run that goes on from a checkpoint repeats some.
+    /// The last step of every tag that each mirror has. A run that resumes from a checkpoint repeats some.
     sent: Vec<HashMap<String, i64>>,
     /// For what goes wrong.
-    says: Sender<String>,
+    sender: Sender<String>,
 }
 
 impl Follower {
@@ -148,8 +148,8 @@ impl Follower {
                     *pause -= 1;
                 } else if let Err(error) = self.mirror(index, &points, end) {
                     let name = self.mirrors[index].name();
-                    // Nobody listens any more once the run has failed.
-                    let _ = self.says.send(format!("metrics are not mirrored to {name} now: {error}"));
+                    // The receiver is gone once the run has failed.
+                    let _ = self.sender.send(format!("metrics are not mirrored to {name} now: {error}"));
                     *pause = PAUSE;
                 }
             }

@@ -133,7 +133,7 @@ impl<F: FnMut(&RunEvent)> Observer for F {
     }
 }
 
-/// Nobody watches.
+/// Ignores all events.
 impl Observer for () {
     fn event(&mut self, _: &RunEvent) {}
 }

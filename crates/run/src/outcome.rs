@@ -1,4 +1,4 @@
-//! What a run came to, as data: whoever shows it finds words.
+//! What a run came to, as data, without the words of a user interface.
 
 use crate::{NextStep, Result, SettingChange, next_steps};
 use octant_events::{RunDirectory, read_table};
@@ -27,7 +27,7 @@ pub struct RunOutcome {
     pub next: Vec<NextStep>,
     /// There was nothing left to do.
     pub was_finished: bool,
-    /// Settings that a finished run was asked to change: they have no effect.
+    /// Settings that a finished run was given: they have no effect.
     pub ignored: Vec<SettingChange>,
 }
 

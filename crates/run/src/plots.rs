@@ -53,7 +53,7 @@ fn curves(table: &Path, mark: Option<(f64, String)>) -> Result<Vec<Chart>> {
     Ok(plain.map(String::as_str).chain(only_validated).map(chart).collect())
 }
 
-/// The confusion matrix, the curves over all thresholds and the surest mistakes, where there are any: as plots, and as
+/// The confusion matrix, the curves over all thresholds and the most confident mistakes, where there are any: as plots, and as
 /// `findings.json` for the board.
 pub fn findings(folder: &Path, findings: &Findings, names: &[String], samples: &dyn Dataset) -> Result<()> {
     let mut numbers = serde_json::Map::new();

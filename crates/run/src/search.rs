@@ -3,7 +3,7 @@
 /// How much memory a batch takes.
 #[derive(Debug, Clone, Copy)]
 pub struct Size {
-    /// Bytes per device, where the compiler tells.
+    /// Bytes per device, where the compiler reports it.
     pub bytes: Option<u64>,
     /// Whether that fits.
     pub fits: bool,
@@ -27,7 +27,7 @@ pub struct Search {
 }
 
 impl Search {
-    /// The batch to measure next; none when the answer would hardly change.
+    /// The batch to measure next; none when the result would hardly change.
     pub fn next(&self) -> Option<usize> {
         let guess = self.guess()?;
         let fits = self.fitting();
@@ -133,7 +133,7 @@ mod tests {
 
     /// `--quick`: one compilation, and the line through it.
     #[test]
-    fn without_tries_the_line_is_the_answer() {
+    fn without_tries_the_line_is_the_result() {
         let first = (8, Size { bytes: Some(180), fits: true });
         let search = Search { step: 8, most: 1 << 20, limit: LIMIT, fixed: 100, tries: 0, measured: vec![first] };
         assert_eq!((search.next(), search.largest()), (None, 968));

@@ -10,7 +10,7 @@ pub enum RuntimeError {
     Unsupported {
         /// The backend's name.
         backend: String,
-        /// What was asked of it.
+        /// The operation.
         what: String,
     },
     /// A program was given inputs it was not compiled for.
@@ -39,10 +39,10 @@ pub enum RuntimeError {
     /// The device has not enough memory.
     #[error("{message}")]
     OutOfMemory {
-        /// What was asked, what there is, and what would fit.
+        /// What was requested, what there is, and what would fit.
         message: String,
-        /// Bytes asked for, where known.
-        asked: Option<u64>,
+        /// Bytes requested, where known.
+        requested: Option<u64>,
         /// Bytes there are, where known.
         available: Option<u64>,
     },
@@ -54,10 +54,10 @@ pub enum RuntimeError {
         /// The compiler's reason.
         message: String,
     },
-    /// The device is gone, or does not answer any more.
-    #[error("the device no longer answers ({reason}); `octant devices` shows what is left")]
+    /// The device is gone, or no longer responds.
+    #[error("the device no longer responds ({reason}); `octant devices` shows what is left")]
     Lost {
-        /// What the plugin said, in one line.
+        /// The plugin's message, in one line.
         reason: String,
     },
     /// The device failed.

@@ -53,7 +53,7 @@ pub trait Backend: Send + Sync + 'static {
     /// Starts to copy a tensor onto the devices of a mesh, split as `sharding` says.
     fn upload(&self, tensor: &HostTensor, mesh: &Mesh, sharding: &Sharding) -> Result<Buffer>;
 
-    /// Memory in use on every device now, where the backend can tell.
+    /// Memory in use on every device now, where the backend reports it.
     fn memory(&self) -> Result<Vec<MemoryUse>>;
 
     /// Starts to record what the devices do, where the backend can.

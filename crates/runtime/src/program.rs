@@ -61,7 +61,7 @@ pub trait Executable: Send + Sync {
     /// The compiler's estimate of the work per run, all devices together.
     fn cost(&self) -> Cost;
 
-    /// Where the time of all runs so far went, if it was measured and the backend can tell: parts in order of execution.
+    /// Where the time of all runs so far went, if it was measured and the backend reports it: parts in order of execution.
     fn profile(&self) -> Vec<PartTiming> {
         Vec::new()
     }
@@ -105,7 +105,7 @@ impl MemoryPlan {
 pub struct Cost {
     /// Floating-point operations, a multiply-add counted as two.
     pub flops: f64,
-    /// Bytes read and written, where the compiler can tell.
+    /// Bytes read and written, where the compiler reports it.
     pub bytes: Option<f64>,
     /// The compiler's own estimate of the time, where it has one.
     pub seconds: Option<f64>,

@@ -111,7 +111,7 @@ impl Reason {
     }
 }
 
-/// A request that is refused, with a sentence for whoever sent it.
+/// A request that is refused, with a sentence for its sender.
 #[derive(Debug, Clone)]
 pub(crate) struct Refusal {
     pub reason: Reason,

@@ -59,20 +59,20 @@ where
     F: Future<Output = Result<A, Refusal>> + Send,
 {
     let shared = shared.clone();
-    let answer = async move |request: Request| {
+    let handler = async move |request: Request| {
         let timeout = timeout(request.headers());
         let most = shared.options.max_request;
         let (request, held) = metered(request, &shared);
         let service = tower::service_fn(move |request: tonic::Request<Q>| {
-            let answer = method(shared.clone(), request.into_inner(), timeout);
-            async move { answer.await.map(tonic::Response::new).map_err(Status::from) }
+            let response = method(shared.clone(), request.into_inner(), timeout);
+            async move { response.await.map(tonic::Response::new).map_err(Status::from) }
         });
         let codec = ProstCodec::<A, Q>::default();
         let response = Grpc::new(codec).max_decoding_message_size(most).unary(service, request).await.map(Body::new);
         drop(held);
         response
     };
-    router.route(&format!("{SERVICE}/{name}"), post(answer))
+    router.route(&format!("{SERVICE}/{name}"), post(handler))
 }
 
 /// The deadline that the client set, as gRPC writes it: digits and a unit.

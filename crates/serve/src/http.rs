@@ -25,7 +25,7 @@ const JSON_LENGTH: &str = "inference-header-content-length";
 pub(crate) const PART: usize = 4096;
 /// How long a client may take to send a request that is refused already.
 const DISCARD_TIME: Duration = Duration::from_secs(2);
-/// Addresses that need no token: what asks whether the server lives has none.
+/// Addresses that need no token: health checks have none.
 pub(crate) const OPEN: &[&str] = &["/v2/health/live", "/v2/health/ready"];
 
 const PAGE: [(&str, &str, &[u8]); 3] = [
@@ -34,7 +34,7 @@ const PAGE: [(&str, &str, &[u8]); 3] = [
     ("/page.js", "text/javascript", include_bytes!("../web/page.js")),
 ];
 
-type Answer = Result<Response, Refusal>;
+type HttpResult = Result<Response, Refusal>;
 type Server = State<Arc<Shared>>;
 
 pub(crate) fn router(shared: Arc<Shared>) -> Router {
@@ -106,7 +106,7 @@ async fn metadata(State(shared): Server, Path(named): Path<Named>) -> Result<Jso
     })))
 }
 
-async fn infer(State(shared): Server, Path(named): Path<Named>, headers: HeaderMap, body: Body) -> Answer {
+async fn infer(State(shared): Server, Path(named): Path<Named>, headers: HeaderMap, body: Body) -> HttpResult {
     let (model, body) = (shared.model(&named.model), received(&shared, &headers, body).await);
     let model = model?;
     let (body, _memory) = body.inspect_err(|error| model.metrics.refused(error.reason))?;
@@ -155,7 +155,7 @@ async fn predict(
     query: Result<Query<PredictQuery>, axum::extract::rejection::QueryRejection>,
     headers: HeaderMap,
     body: Body,
-) -> Answer {
+) -> HttpResult {
     let Query(query) =
         query.map_err(|error| invalid!("{}; use model=, top= and format=json|png", error.body_text()))?;
     let kind = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
@@ -182,7 +182,7 @@ async fn predict(
     Ok(([(header::CONTENT_TYPE, "image/png")], png).into_response())
 }
 
-async fn metrics(State(shared): Server) -> Answer {
+async fn metrics(State(shared): Server) -> HttpResult {
     let models = shared.models()?;
     let loaded: Vec<(&Arc<Model>, u64)> =
         models.values().map(|model| (model, model.loaded().predictor.memory().weights)).collect();

@@ -30,41 +30,41 @@ impl Desk {
         Ok(block_in_place(work))
     }
 
-    /// Answers a request, and counts it.
+    /// Processes a request, and counts it.
     pub async fn infer(&self, model: &Model, version: &str, request: InferRequest) -> Result<InferResponse, Refusal> {
         let begun = Instant::now();
-        self.counted(model, begun, self.answer(model, version, request, begun)).await
+        self.counted(model, begun, self.respond(model, version, request, begun)).await
     }
 
     /// The prediction for one encoded image.
     pub async fn predict(&self, model: &Model, file: Bytes) -> Result<(Image<u8>, Prediction), Refusal> {
         let begun = Instant::now();
         let deadline = begun + self.timeout;
-        let answer = async {
+        let response = async {
             let loaded = model.loaded();
             let image = self.busy(|| loaded.predictor.read_bytes(&file)).await?;
             let image = image.map_err(|error| Refusal::of(&error))?;
             let mut made = self.predictions(model, &loaded, vec![image.clone()], deadline).await?;
             Ok((image, made.swap_remove(0)))
         };
-        self.counted(model, begun, answer).await
+        self.counted(model, begun, response).await
     }
 
     async fn counted<T>(
         &self,
         model: &Model,
         begun: Instant,
-        answer: impl Future<Output = Result<T, Refusal>>,
+        response: impl Future<Output = Result<T, Refusal>>,
     ) -> Result<T, Refusal> {
-        let answer = answer.await;
-        match &answer {
-            Ok(_) => model.metrics.answered(begun.elapsed()),
+        let response = response.await;
+        match &response {
+            Ok(_) => model.metrics.completed(begun.elapsed()),
             Err(refusal) => model.metrics.refused(refusal.reason),
         }
-        answer
+        response
     }
 
-    async fn answer(
+    async fn respond(
         &self,
         model: &Model,
         version: &str,

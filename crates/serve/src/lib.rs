@@ -1,6 +1,6 @@
 //! Predictors behind HTTP and gRPC.
 //!
-//! A [`Server`] loads networks, compiles their programs for several batch sizes before it is ready, and then answers the Open
+//! A [`Server`] loads networks, compiles their programs for several batch sizes before it is ready, and then serves the Open
 //! Inference Protocol (version 2) over HTTP and gRPC on one port, with a plain `POST /predict` and a page for people. Requests
 //! that wait are put together into batches; how many images a batch takes follows from how long each program took when it was
 //! warmed up. Everything that a client can take is bounded: connections, bytes of requests, images that wait, time.

@@ -45,8 +45,8 @@ impl ModelMetrics {
         }
     }
 
-    /// A request that was answered after that time.
-    pub fn answered(&self, time: Duration) {
+    /// A request that was completed after that time.
+    pub fn completed(&self, time: Duration) {
         add(&self.succeeded, 1);
         add(&self.time, nanoseconds(time));
         let class = TIMES.iter().position(|&end| time.as_secs_f64() <= end).unwrap_or(TIMES.len());
@@ -95,7 +95,7 @@ pub(crate) fn page(models: &[Shown]) -> String {
         let lines = refused.map(|(reason, count)| (reason.word(), count)).chain([("ok", &metrics.succeeded)]);
         lines.map(|(word, count)| (labels(model, &format!(",result=\"{word}\"")), read(count) as f64)).collect()
     });
-    family("request_seconds", "histogram", "Time of answered requests.", &|(model, metrics, ..)| {
+    family("request_seconds", "histogram", "Time of completed requests.", &|(model, metrics, ..)| {
         let mut sum = 0;
         let ends = TIMES.iter().map(f64::to_string).chain(["+Inf".to_string()]);
         let mut lines: Vec<(String, f64)> = ends

@@ -149,7 +149,7 @@ impl Queue {
 }
 
 impl Waiting {
-    /// Removes jobs that nobody waits for any more.
+    /// Removes jobs that are no longer waited for.
     fn remove_dead(&mut self) {
         let now = Instant::now();
         let is_dead = |job: &Job| job.reply.is_closed() || job.deadline <= now;

@@ -37,7 +37,7 @@ pub struct ServeOptions {
     pub timeout: Duration,
     /// The most bytes of a request.
     pub max_request: usize,
-    /// The most bytes of all requests that are being received or answered.
+    /// The most bytes of all requests that are being received or processed.
     pub memory: usize,
     /// How often the files of networks are looked at; never if not given.
     pub reload: Option<Duration>,
@@ -159,7 +159,7 @@ impl Shared {
     }
 }
 
-/// Networks that are served. It ends when this is dropped; [`stop`](Server::stop) answers what is under way before.
+/// Networks that are served. It ends when this is dropped; [`stop`](Server::stop) completes what is under way before.
 pub struct Server {
     endpoint: Endpoint,
     shared: Arc<Shared>,
@@ -169,7 +169,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// Listens, loads the networks and compiles their programs. When it returns, the server is ready; until then it answers that
+    /// Listens, loads the networks and compiles their programs. When it returns, the server is ready; until then it responds that
     /// it is not. `report` is called by several threads.
     pub fn start(
         sources: Vec<ModelSource>,
@@ -248,7 +248,7 @@ impl Server {
         &self.endpoint
     }
 
-    /// Ends it: no connection is accepted, requests under way are answered. Returns whether all of them were within the time.
+    /// Ends it: no connection is accepted, requests under way are completed. Returns whether all of them were within the time.
     pub fn stop(mut self, time: Duration) -> bool {
         self.announce_stop();
         let drained = self.runtime.as_ref().is_none_or(|runtime| runtime.block_on(self.stop.drain(time)));
@@ -269,7 +269,7 @@ impl Server {
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_background();
         }
-        // A batch that a device has begun is finished; those behind it have nobody who waits for them.
+        // A batch that a device has begun is finished; those behind it are no longer waited for.
         self.threads.drain(..).for_each(|thread| drop(thread.join()));
     }
 }

@@ -55,7 +55,7 @@ fn run(jobs: Vec<Job>) {
         }
     }));
     match computed {
-        // Clients that are gone meanwhile need no reply.
+        // Clients that are gone by then need no reply.
         Ok(Ok(done)) => replies.into_iter().zip(done).for_each(|(reply, done)| drop(reply.send(Ok(done)))),
         Ok(Err(error)) => {
             let refusal = Refusal::of(&error);

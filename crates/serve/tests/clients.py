@@ -42,7 +42,7 @@ def check(library):
     assert np.array_equal(result.as_numpy("probabilities"), probabilities)
     best = int(result.as_numpy("classes")[0, 0])
     assert best == int(probabilities.argmax()) and result.as_numpy("labels")[0, 0] == str(best).encode()
-    # Many at once: each gets its own answer.
+    # Many at once: each gets its own response.
     begun = []
     for index in range(40):
         row = index % 2

@@ -181,11 +181,12 @@ fn grpc_refuses_with_the_code_that_says_why() {
     let mut twice = request("tiny", 1, &one);
     twice.raw.push(Vec::new());
     assert_eq!(call(address, "ModelInfer", &twice).0, INVALID_ARGUMENT);
-    let ask = || std::thread::spawn(move || call(address, "ModelInfer", &request("tiny", 4, &numbers(4, 1))).0);
-    let held = gate.hold(ask);
+    let send_request =
+        || std::thread::spawn(move || call(address, "ModelInfer", &request("tiny", 4, &numbers(4, 1))).0);
+    let held = gate.hold(send_request);
     assert_eq!(call_within(address, "ModelInfer", &request("tiny", 1, &one), Some("100m")).0, DEADLINE_EXCEEDED);
     // Four are with the device and four wait.
-    let waiting = ask();
+    let waiting = send_request();
     let begun = std::time::Instant::now();
     while !String::from_utf8(get(address, "/metrics").body).unwrap().contains("octant_queue_images{model=\"tiny\"} 4") {
         assert!(begun.elapsed() < Duration::from_secs(20), "four never waited");

@@ -155,11 +155,11 @@ fn others(address: SocketAddr) -> Vec<Case> {
 fn hostile_requests_are_refused_with_a_sentence_and_the_server_serves_as_before() {
     let (_server, address) = serving(options());
     for case in bodies(address).into_iter().chain(others(address)) {
-        let answer = raw(address, &case.bytes);
-        let text = String::from_utf8_lossy(&answer.body).into_owned();
-        assert_eq!(answer.status, case.status, "{}: {text}", case.name);
-        if answer.header("content-type").is_some_and(|kind| kind == "application/json") {
-            let sentence = answer.json()["error"].as_str().unwrap().to_string();
+        let response = raw(address, &case.bytes);
+        let text = String::from_utf8_lossy(&response.body).into_owned();
+        assert_eq!(response.status, case.status, "{}: {text}", case.name);
+        if response.header("content-type").is_some_and(|kind| kind == "application/json") {
+            let sentence = response.json()["error"].as_str().unwrap().to_string();
             assert!(sentence.len() > 10 && !sentence.contains("panicked"), "{}: {sentence}", case.name);
         }
     }
@@ -189,10 +189,10 @@ fn requests_that_are_sent_too_slowly_are_ended() {
         let mut stream = TcpStream::connect(address).unwrap();
         stream.write_all(bytes).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
-        let mut answer = Vec::new();
-        let _ = stream.read_to_end(&mut answer);
+        let mut response = Vec::new();
+        let _ = stream.read_to_end(&mut response);
         assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
-        String::from_utf8_lossy(&answer).into_owned()
+        String::from_utf8_lossy(&response).into_owned()
     };
     // Nothing, a part of the preface of HTTP/2, a part of a head, and a part of a body.
     ended(b"");
@@ -207,15 +207,15 @@ fn requests_that_are_sent_too_slowly_are_ended() {
 fn a_client_that_sends_megabytes_to_an_unknown_model_lost_the_response() {
     let (_server, address) = serving(options());
     let body = vec![b' '; 8 << 20];
-    let answer = post(address, "/v2/models/tinny/infer", &[], &body);
-    assert_eq!(answer.status, 404);
-    assert!(answer.json()["error"].as_str().unwrap().contains("but tiny"));
+    let response = post(address, "/v2/models/tinny/infer", &[], &body);
+    assert_eq!(response.status, 404);
+    assert!(response.json()["error"].as_str().unwrap().contains("but tiny"));
 }
 
 #[test]
 fn requests_hold_no_more_memory_than_is_allowed() {
     let (_server, address) = serving(ServeOptions { max_request: 1 << 20, memory: 1 << 20, ..options() });
-    let ask = || logits(address, "tiny", 1, &numbers(1, 0)).status;
+    let send_request = || logits(address, "tiny", 1, &numbers(1, 0)).status;
     let begun = Instant::now();
     // A client that announces everything and sends nothing holds the memory until it goes, once no other request holds any.
     let greedy = loop {
@@ -223,14 +223,14 @@ fn requests_hold_no_more_memory_than_is_allowed() {
         let head = format!("{INFER} HTTP/1.1\r\nHost: {address}\r\nContent-Length: {}\r\n\r\n", 1 << 20);
         greedy.write_all(head.as_bytes()).unwrap();
         std::thread::sleep(Duration::from_millis(100));
-        if ask() == 429 {
+        if send_request() == 429 {
             break greedy;
         }
         assert!(begun.elapsed() < Duration::from_secs(30), "nothing was refused");
     };
-    assert_eq!(ask(), 429);
+    assert_eq!(send_request(), 429);
     drop(greedy);
-    while ask() != 200 {
+    while send_request() != 200 {
         assert!(begun.elapsed() < Duration::from_secs(60), "the memory was not given back");
     }
     still_serves(address);

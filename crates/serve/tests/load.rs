@@ -1,4 +1,4 @@
-//! Many clients at once: every answer is the right one, limits hold, and nothing is lost when the server stops or reloads.
+//! Many clients at once: every response is the right one, limits hold, and nothing is lost when the server stops or reloads.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 
@@ -28,12 +28,12 @@ fn until_waiting(address: SocketAddr, images: f64) {
     }
 }
 
-fn ask(address: SocketAddr, count: usize, seed: usize) -> JoinHandle<Answer> {
+fn send_request(address: SocketAddr, count: usize, seed: usize) -> JoinHandle<HttpResponse> {
     thread::spawn(move || logits(address, "tiny", count, &numbers(count, seed)))
 }
 
 #[test]
-fn clients_with_mixed_requests_each_get_their_own_answers() {
+fn clients_with_mixed_requests_each_get_their_own_predictions() {
     let device = cpu();
     let sources = vec![source("tiny", "resnet-tiny", 3), source("other", "resnet-tiny", 4)];
     let server = start(sources, &device, ServeOptions { max_delay: Duration::from_millis(1), ..options() });
@@ -56,9 +56,9 @@ fn clients_with_mixed_requests_each_get_their_own_answers() {
                         continue;
                     }
                     let numbers = numbers(count, seed);
-                    let answer = logits(address, name, count, &numbers);
-                    assert_eq!(answer.status, 200);
-                    assert!(answer.behind() == expected(predictor, count, &numbers), "{client} {round}");
+                    let response = logits(address, name, count, &numbers);
+                    assert_eq!(response.status, 200);
+                    assert!(response.behind() == expected(predictor, count, &numbers), "{client} {round}");
                 }
             });
         }
@@ -73,8 +73,8 @@ fn requests_that_wait_are_put_together_and_those_beyond_the_queue_are_refused() 
     let server = start(vec![source("tiny", "resnet-tiny", 3)], &device, ServeOptions { queue: 6, ..options() });
     let address = server.endpoint().address;
     // The first is with the device; those behind it wait.
-    let first = gate.hold(|| ask(address, 1, 0));
-    let waiting: Vec<_> = (1..=4).map(|seed| ask(address, 1, seed)).collect();
+    let first = gate.hold(|| send_request(address, 1, 0));
+    let waiting: Vec<_> = (1..=4).map(|seed| send_request(address, 1, seed)).collect();
     until_waiting(address, 4.0);
     let refused = logits(address, "tiny", 3, &numbers(3, 0));
     assert_eq!((refused.status, refused.header("retry-after").as_deref()), (429, Some("1")));
@@ -82,8 +82,8 @@ fn requests_that_wait_are_put_together_and_those_beyond_the_queue_are_refused() 
     let runs = gate.runs.load(Ordering::SeqCst);
     gate.set_closed(false);
     let predictor = predictor("resnet-tiny", 3, &cpu());
-    for (seed, answer) in std::iter::once(first).chain(waiting).enumerate() {
-        assert!(answer.join().unwrap().behind() == expected(&predictor, 1, &numbers(1, seed)), "{seed}");
+    for (seed, response) in std::iter::once(first).chain(waiting).enumerate() {
+        assert!(response.join().unwrap().behind() == expected(&predictor, 1, &numbers(1, seed)), "{seed}");
     }
     // The one that was held, and the four that waited behind it together.
     assert_eq!(gate.runs.load(Ordering::SeqCst) - runs, 2, "runs for five images");
@@ -94,7 +94,7 @@ fn late_requests_and_those_of_clients_that_are_gone_are_not_computed() {
     let (device, gate) = Gated::device();
     let server = start(vec![source("tiny", "resnet-tiny", 3)], &device, options());
     let address = server.endpoint().address;
-    let held = gate.hold(|| ask(address, 1, 0));
+    let held = gate.hold(|| send_request(address, 1, 0));
     let body = format!(
         r#"{{"parameters":{{"timeout":50000}},"inputs":[{{"name":"images","datatype":"FP32","shape":[1,3,32,32],"data":{:?}}}]}}"#,
         numbers(1, 1)
@@ -115,23 +115,23 @@ fn late_requests_and_those_of_clients_that_are_gone_are_not_computed() {
 }
 
 #[test]
-fn a_server_that_stops_answers_what_is_under_way_and_nothing_wrong() {
+fn a_server_that_stops_completes_what_is_under_way_and_nothing_wrong() {
     let device = cpu();
     let server = start(vec![source("tiny", "resnet-tiny", 3)], &device, options());
     let address = server.endpoint().address;
     let predictor = predictor("resnet-tiny", 3, &device);
-    let (answered, stops) = (AtomicUsize::new(0), AtomicBool::new(false));
+    let (completed, stops) = (AtomicUsize::new(0), AtomicBool::new(false));
     thread::scope(|scope| {
         for client in 0..8 {
-            let (answered, stops, predictor) = (&answered, &stops, &predictor);
+            let (completed, stops, predictor) = (&completed, &stops, &predictor);
             scope.spawn(move || {
                 for round in 0.. {
                     let numbers = numbers(1, client * 1000 + round);
-                    let answer = logits(address, "tiny", 1, &numbers);
-                    match answer.status {
+                    let response = logits(address, "tiny", 1, &numbers);
+                    match response.status {
                         200 => {
-                            assert!(answer.behind() == expected(predictor, 1, &numbers));
-                            answered.fetch_add(1, Ordering::Relaxed);
+                            assert!(response.behind() == expected(predictor, 1, &numbers));
+                            completed.fetch_add(1, Ordering::Relaxed);
                         }
                         // The connection was refused, or closed before the request was read.
                         0 | 503 if stops.load(Ordering::Acquire) => return,
@@ -140,11 +140,11 @@ fn a_server_that_stops_answers_what_is_under_way_and_nothing_wrong() {
                 }
             });
         }
-        while answered.load(Ordering::Relaxed) < 20 {
+        while completed.load(Ordering::Relaxed) < 20 {
             thread::sleep(Duration::from_millis(5));
         }
         stops.store(true, Ordering::Release);
-        assert!(server.stop(Duration::from_secs(20)), "requests under way were not answered in time");
+        assert!(server.stop(Duration::from_secs(20)), "requests under way were not completed in time");
     });
     assert!(TcpStream::connect(address).is_err(), "it still listens");
 }
@@ -154,12 +154,12 @@ fn a_stop_is_bounded_when_the_device_hangs() {
     let (device, gate) = Gated::device();
     let server = start(vec![source("tiny", "resnet-tiny", 3)], &device, options());
     let address = server.endpoint().address;
-    let held = gate.hold(|| ask(address, 1, 0));
+    let held = gate.hold(|| send_request(address, 1, 0));
     let opener = thread::spawn(move || {
         thread::sleep(Duration::from_secs(2));
         gate.set_closed(false);
     });
-    assert!(!server.stop(Duration::from_millis(300)), "the held request was counted as answered");
+    assert!(!server.stop(Duration::from_millis(300)), "the held request was counted as completed");
     opener.join().unwrap();
     assert_ne!(held.join().unwrap().status, 200);
 }
@@ -193,8 +193,8 @@ fn a_changed_file_is_served_and_a_broken_one_is_not() {
     let server = server.unwrap();
     let address = server.endpoint().address;
     let numbers = numbers(1, 1);
-    let answer = |seed: u64| expected(&predictor("resnet-tiny", seed, &device), 1, &numbers);
-    let versions = [answer(3), answer(4)];
+    let response = |seed: u64| expected(&predictor("resnet-tiny", seed, &device), 1, &numbers);
+    let versions = [response(3), response(4)];
     assert_ne!(versions[0], versions[1]);
     assert!(logits(address, "tiny", 1, &numbers).behind() == versions[0]);
     let wait = || events.recv_timeout(Duration::from_secs(60)).unwrap();
@@ -204,8 +204,8 @@ fn a_changed_file_is_served_and_a_broken_one_is_not() {
         for _ in 0..3 {
             scope.spawn(move || {
                 while !done.load(Ordering::Acquire) {
-                    let answer = logits(address, "tiny", 1, numbers);
-                    assert!(answer.status == 200 && versions.iter().any(|version| answer.behind() == version));
+                    let response = logits(address, "tiny", 1, numbers);
+                    assert!(response.status == 200 && versions.iter().any(|version| response.behind() == version));
                 }
             });
         }

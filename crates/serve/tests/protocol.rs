@@ -26,12 +26,12 @@ fn tensors_in_json_and_behind_it_return_the_predictors_own_bits() {
     for count in [1, 3, 4, 6] {
         let numbers = numbers(count, count);
         let expected = expected(&predictor, count, &numbers);
-        let answer = logits(address, "tiny", count, &numbers);
-        assert_eq!(answer.status, 200, "{:?}", String::from_utf8_lossy(&answer.body));
-        assert!(answer.behind() == expected, "{count}");
+        let response = logits(address, "tiny", count, &numbers);
+        assert_eq!(response.status, 200, "{:?}", String::from_utf8_lossy(&response.body));
+        assert!(response.behind() == expected, "{count}");
         let body = json!({ "inputs": [{ "name": "images", "datatype": "FP32", "shape": [count, 3, 32, 32], "data": numbers }] });
-        let answer = post(address, "/v2/models/tiny/versions/1/infer", &[], body.to_string().as_bytes());
-        let json = answer.json();
+        let response = post(address, "/v2/models/tiny/versions/1/infer", &[], body.to_string().as_bytes());
+        let json = response.json();
         assert_eq!(json["outputs"][0]["name"], "logits");
         assert_eq!(json["outputs"][0]["shape"], json!([count, 3]));
         // Shortest decimals read back as the same f32.
@@ -51,8 +51,8 @@ fn channels_last_tensors_are_taken_where_the_metadata_says_so() {
         .flat_map(|pixel| (0..3).map(move |channel| channel * 32 * 32 + pixel))
         .map(|at| first[at])
         .collect();
-    let answer = infer(address, "tiny", "images", "FP32", &[1, 32, 32, 3], &bytes_of(&last));
-    assert!(answer.behind() == expected(&predictor("resnet-tiny", 3, &device), 1, &first));
+    let response = infer(address, "tiny", "images", "FP32", &[1, 32, 32, 3], &bytes_of(&last));
+    assert!(response.behind() == expected(&predictor("resnet-tiny", 3, &device), 1, &first));
     assert_eq!(logits(address, "tiny", 1, &first).status, 400);
 }
 
@@ -69,21 +69,21 @@ fn encoded_images_pixels_and_a_plain_post_are_one_prediction() {
     let scores: Vec<f32> = classes.scores.iter().map(|&score| score as f32).collect();
 
     let packed = [&(file.len() as u32).to_le_bytes()[..], &file].concat();
-    let answer = infer(address, "tiny", "image", "BYTES", &[1], &packed);
-    assert_eq!(f32s(&answer.behind()[..12]), scores, "probabilities come first");
+    let response = infer(address, "tiny", "image", "BYTES", &[1], &packed);
+    assert_eq!(f32s(&response.behind()[..12]), scores, "probabilities come first");
     let pixels = infer(address, "tiny", "image", "UINT8", &[1, 45, 61, 3], image.values());
-    assert_eq!(answer.behind(), pixels.behind());
+    assert_eq!(response.behind(), pixels.behind());
 
     let base64 = base64(&file);
     let body = json!({
         "inputs": [{ "name": "image", "datatype": "BYTES", "shape": [1], "data": [base64] }],
         "outputs": [{ "name": "labels" }, { "name": "probabilities" }],
     });
-    let answer = post(address, "/v2/models/tiny/infer", &[], body.to_string().as_bytes()).json();
-    assert_eq!(json_f32s(&answer["outputs"][1]["data"]), scores);
+    let response = post(address, "/v2/models/tiny/infer", &[], body.to_string().as_bytes()).json();
+    assert_eq!(json_f32s(&response["outputs"][1]["data"]), scores);
     let best = classes.top(3);
     let labels: Vec<String> = best.iter().map(|(class, _)| classes.names.of(*class)).collect();
-    assert_eq!(answer["outputs"][0]["data"], json!(labels));
+    assert_eq!(response["outputs"][0]["data"], json!(labels));
 
     let plain = post(address, "/predict?top=2", &["Content-Type: image/png"], &file);
     // As text: parsing may round the last bit of a number.
@@ -119,13 +119,14 @@ fn boxes_masks_and_images_of_any_size_are_served() {
         let drawn = post(address, &format!("/predict?model={name}&format=png"), &[], &file);
         assert!(drawn.status == 200 && drawn.body.starts_with(b"\x89PNG"), "{name}");
         let packed = [&(file.len() as u32).to_le_bytes()[..], &file].concat();
-        let answer = infer(address, name, "image", "BYTES", &[1], &packed);
-        assert_eq!(answer.status, 200, "{name}");
-        let json: Value = serde_json::from_slice(&answer.body[..answer.body.len() - answer.behind().len()]).unwrap();
+        let response = infer(address, name, "image", "BYTES", &[1], &packed);
+        assert_eq!(response.status, 200, "{name}");
+        let json: Value =
+            serde_json::from_slice(&response.body[..response.body.len() - response.behind().len()]).unwrap();
         match &prediction.output {
             Output::Boxes(boxes) => assert_eq!(json["outputs"][0]["shape"], json!([1, boxes.shown.len(), 4])),
-            Output::Mask(mask) => assert_eq!(answer.behind(), mask.marked.values()),
-            Output::Image(made) => assert_eq!(answer.behind(), made.values()),
+            Output::Mask(mask) => assert_eq!(response.behind(), mask.marked.values()),
+            Output::Image(made) => assert_eq!(response.behind(), made.values()),
             other => panic!("{other:?}"),
         }
     }

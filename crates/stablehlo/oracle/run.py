@@ -105,7 +105,7 @@ def run(folder, case):
 def attempt(folder, case):
     try:
         run(folder, case)
-    except Exception as error:  # Whatever it is, it belongs to this case and the others go on.
+    except Exception as error:  # Whatever it is, it belongs to this case and the others continue.
         return f"{type(error).__name__}: {error}"[:2000]
     return None
 

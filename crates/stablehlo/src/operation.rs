@@ -49,7 +49,7 @@ pub struct Region {
     pub body: Vec<Operation>,
 }
 
-/// Which operation, with its attributes. Unless said otherwise they are those of StableHLO.
+/// Which operation, with its attributes. Unless stated otherwise they are those of StableHLO.
 #[derive(Debug)]
 pub enum Kind {
     /// By name; operands and result have one type, and there are no attributes.

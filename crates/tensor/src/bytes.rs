@@ -52,7 +52,7 @@ impl AlignedBytes {
     }
 }
 
-/// Asks for huge pages if the block is long enough to hold some.
+/// Requests huge pages if the block is long enough to hold some.
 #[cfg(target_os = "linux")]
 fn advise_huge_pages(start: NonNull<u8>, len: usize) {
     const PAGE: usize = 4096;

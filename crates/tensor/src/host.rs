@@ -99,7 +99,7 @@ impl HostTensor {
     /// The elements, when they are of type `T`.
     pub fn elements<T: Element>(&self) -> Result<&[T], TensorError> {
         if self.dtype() != T::DTYPE {
-            return Err(TensorError::DType { actual: self.dtype(), asked: T::DTYPE });
+            return Err(TensorError::DType { actual: self.dtype(), requested: T::DTYPE });
         }
         Ok(bytemuck::cast_slice(&self.bytes))
     }

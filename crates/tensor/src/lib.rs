@@ -27,25 +27,25 @@ pub use shape::Shape;
 pub use strided::{StrideError, swap_byte_order};
 pub use threefry::threefry;
 
-/// A host tensor was asked for something its type or size does not allow.
+/// A host tensor was used for something its type or size does not allow.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TensorError {
     /// The elements given do not fill the shape.
     #[error("{shape} holds {expected} bytes, but {given} were given")]
     Size {
-        /// The shape asked for.
+        /// The requested shape.
         shape: Shape,
         /// Bytes that the shape needs.
         expected: usize,
         /// Bytes that came.
         given: usize,
     },
-    /// The elements were asked for as another type.
-    #[error("the tensor is {actual}, it was read as {asked}")]
+    /// The elements were read as another type.
+    #[error("the tensor is {actual}, it was read as {requested}")]
     DType {
         /// The type of the tensor.
         actual: DType,
         /// The type it was read as.
-        asked: DType,
+        requested: DType,
     },
 }

@@ -1,10 +1,10 @@
 //! How much main memory there is. Sizes that come from outside are checked against it before anything is allocated for
 //! them: a failed allocation ends the process, and one that only succeeds on paper ends it later.
 
-/// What needs less is not worth asking the system for.
+/// What needs less is not worth a system call.
 const SMALL: u128 = 256 << 20;
 
-/// Bytes of main memory that this process may still take; nothing where the system does not tell.
+/// Bytes of main memory that this process may still take; nothing where the system does not report it.
 pub fn available_memory() -> Option<u64> {
     let free = kibibytes(&std::fs::read_to_string("/proc/meminfo").ok()?, "MemAvailable:")?;
     let number = |path: &str| std::fs::read_to_string(path).ok()?.trim().parse::<u64>().ok();
@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_size_that_no_machine_has_was_asked_of_the_allocator() {
+    fn a_size_that_no_machine_has_was_passed_to_the_allocator() {
         assert_eq!(require_memory(1 << 20, "an image"), Ok(()));
         let problem = require_memory(u128::from(u64::MAX), "a batch of 32 images of 50000×50000").unwrap_err();
         assert!(

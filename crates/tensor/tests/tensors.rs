@@ -173,7 +173,7 @@ proptest! {
 }
 
 #[test]
-fn a_block_is_taken_over_only_from_its_last_holder() {
+fn a_block_is_donated_only_by_its_last_holder() {
     let bytes = Bytes::new(AlignedBytes::copy_of(&[1, 2, 3]));
     let (address, other) = (bytes.as_ptr(), bytes.clone());
     assert_ne!(bytes.into_block().as_ptr(), address, "another owner still reads it");

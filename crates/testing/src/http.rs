@@ -5,7 +5,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 
-/// What a request asked for.
+/// What was requested.
 #[derive(Debug, Clone)]
 pub struct Request {
     /// The verb.
@@ -17,7 +17,7 @@ pub struct Request {
 }
 
 /// What is sent back. `cut` ends the connection after so many bytes of the body.
-pub struct Answer {
+pub struct HttpResponse {
     /// The status.
     pub status: u16,
     /// Headers beside the length.
@@ -28,44 +28,44 @@ pub struct Answer {
     pub cut: Option<usize>,
 }
 
-impl Answer {
+impl HttpResponse {
     /// An empty one.
-    pub fn status(status: u16) -> Answer {
-        Answer { status, headers: Vec::new(), body: Vec::new(), cut: None }
+    pub fn status(status: u16) -> HttpResponse {
+        HttpResponse { status, headers: Vec::new(), body: Vec::new(), cut: None }
     }
 
     /// All is well.
-    pub fn whole(body: &[u8]) -> Answer {
-        Answer { body: body.to_vec(), ..Answer::status(200) }
+    pub fn whole(body: &[u8]) -> HttpResponse {
+        HttpResponse { body: body.to_vec(), ..HttpResponse::status(200) }
     }
 
-    /// What a well-behaved server answers to a request with or without a range.
-    pub fn of(body: &[u8], request: &Request) -> Answer {
+    /// What a well-behaved server returns for a request with or without a range.
+    pub fn of(body: &[u8], request: &Request) -> HttpResponse {
         let start = request.headers.get("range").and_then(|range| range.strip_prefix("bytes=")?.strip_suffix('-'));
         match start.map(|start| start.parse::<usize>().unwrap()) {
-            Some(start) if start >= body.len() => Answer::status(416),
+            Some(start) if start >= body.len() => HttpResponse::status(416),
             Some(start) => {
                 let range = format!("bytes {start}-{}/{}", body.len() - 1, body.len());
-                Answer::whole(&body[start..]).with("content-range", range).with_status(206)
+                HttpResponse::whole(&body[start..]).with("content-range", range).with_status(206)
             }
-            None => Answer::whole(body),
+            None => HttpResponse::whole(body),
         }
     }
 
     /// With one more header.
-    pub fn with(mut self, name: &'static str, value: impl Into<String>) -> Answer {
+    pub fn with(mut self, name: &'static str, value: impl Into<String>) -> HttpResponse {
         self.headers.push((name, value.into()));
         self
     }
 
     /// With another status.
-    pub fn with_status(mut self, status: u16) -> Answer {
+    pub fn with_status(mut self, status: u16) -> HttpResponse {
         self.status = status;
         self
     }
 
     /// The connection ends after so many bytes of the body.
-    pub fn cut_after(mut self, bytes: usize) -> Answer {
+    pub fn cut_after(mut self, bytes: usize) -> HttpResponse {
         self.cut = Some(bytes);
         self
     }
@@ -79,16 +79,16 @@ pub struct Server {
 }
 
 impl Server {
-    /// Answers every request by the function, which also gets the request's number. It runs until the test ends.
-    pub fn start(answer: impl Fn(usize, &Request) -> Answer + Send + Sync + 'static) -> Server {
+    /// Responds to every request by the function, which also gets the request's number. It runs until the test ends.
+    pub fn start(respond: impl Fn(usize, &Request) -> HttpResponse + Send + Sync + 'static) -> Server {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = format!("http://{}", listener.local_addr().unwrap());
         let seen = Arc::new(Mutex::new(Vec::new()));
-        let (requests, answer) = (seen.clone(), Arc::new(answer));
+        let (requests, respond) = (seen.clone(), Arc::new(respond));
         std::thread::spawn(move || {
             for stream in listener.incoming() {
-                let (requests, answer) = (requests.clone(), answer.clone());
-                std::thread::spawn(move || serve(stream.unwrap(), &requests, &*answer));
+                let (requests, respond) = (requests.clone(), respond.clone());
+                std::thread::spawn(move || serve(stream.unwrap(), &requests, &*respond));
             }
         });
         Server { address, seen }
@@ -109,7 +109,11 @@ impl Server {
     }
 }
 
-fn serve(mut stream: TcpStream, seen: &Mutex<Vec<Request>>, answer: &(dyn Fn(usize, &Request) -> Answer + Sync)) {
+fn serve(
+    mut stream: TcpStream,
+    seen: &Mutex<Vec<Request>>,
+    respond: &(dyn Fn(usize, &Request) -> HttpResponse + Sync),
+) {
     let mut lines = BufReader::new(stream.try_clone().unwrap()).lines();
     let Some(Ok(first)) = lines.next() else { return };
     let mut words = first.split(' ');
@@ -123,11 +127,12 @@ fn serve(mut stream: TcpStream, seen: &Mutex<Vec<Request>>, answer: &(dyn Fn(usi
         seen.push(request.clone());
         seen.len() - 1
     };
-    let answer = answer(number, &request);
+    let response = respond(number, &request);
     let mut head =
-        format!("HTTP/1.1 {} x\r\ncontent-length: {}\r\nconnection: close\r\n", answer.status, answer.body.len());
-    answer.headers.iter().for_each(|(name, value)| head += &format!("{name}: {value}\r\n"));
-    let body = if request.method == "HEAD" { &[][..] } else { &answer.body[..answer.cut.unwrap_or(answer.body.len())] };
+        format!("HTTP/1.1 {} x\r\ncontent-length: {}\r\nconnection: close\r\n", response.status, response.body.len());
+    response.headers.iter().for_each(|(name, value)| head += &format!("{name}: {value}\r\n"));
+    let body =
+        if request.method == "HEAD" { &[][..] } else { &response.body[..response.cut.unwrap_or(response.body.len())] };
     // The client may have gone, which is its right.
     let _ = stream.write_all(format!("{head}\r\n").as_bytes()).and_then(|()| stream.write_all(body));
 }

@@ -111,7 +111,7 @@ impl Beginning {
     }
 }
 
-/// Milliseconds of processor time that this process has used so far; not a number where the system does not tell.
+/// Milliseconds of processor time that this process has used so far; NaN where the system does not report it.
 fn work() -> f64 {
     /// Linux counts in hundredths of a second.
     const TICK: f64 = 10.0;

@@ -1,4 +1,4 @@
-//! A model and a task of your own: a network that tells the missing middle of an image from its edges.
+//! A model and a task of your own: a network that predicts the missing middle of an image from its edges.
 //!
 //!     cargo run --release -p octant-train --example own_task
 

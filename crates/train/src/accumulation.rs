@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn a_resumed_count_goes_on_as_if_it_had_not_been_stopped() {
+    fn a_resumed_count_continues_as_if_it_had_not_been_stopped() {
         for (most, ramp) in [(4, 0), (4, 12), (1, 5), (7, 100)] {
             let mut counted = Accumulation::new(most, ramp);
             for batches in 0..150 {

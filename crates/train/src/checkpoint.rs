@@ -61,7 +61,7 @@ impl Checkpoint {
             Err(error) => error,
         };
         match Checkpoint::read(&backup) {
-            // Killed between the two renames: nothing was damaged, and nothing needs to be said.
+            // Killed between the two renames: nothing was damaged, and nothing needs to be reported.
             Ok(checkpoint) if !newest.exists() => Ok(Some((checkpoint, None))),
             Ok(checkpoint) => {
                 let step = checkpoint.progress.step;
@@ -157,7 +157,7 @@ pub struct Contents {
     pub progress: RunProgress,
     /// The resolved configuration.
     pub config: String,
-    /// What `model.safetensors` says about itself.
+    /// The metadata of `model.safetensors`.
     pub metadata: Vec<(String, String)>,
     /// Files whose lengths `progress` mentions: they are synced before the checkpoint gets its name.
     pub mentioned: Vec<File>,
@@ -245,7 +245,7 @@ fn sync_folder(folder: &Path) -> std::io::Result<()> {
     }
 }
 
-/// Writes checkpoints while training goes on; at most one at a time.
+/// Writes checkpoints while training continues; at most one at a time.
 pub struct CheckpointWriter {
     folder: PathBuf,
     under_way: Option<JoinHandle<Result<(), TrainError>>>,
@@ -287,7 +287,7 @@ impl CheckpointWriter {
 
 impl Drop for CheckpointWriter {
     fn drop(&mut self) {
-        // An error was reported by whoever called `finish`; here the run is already failing for another reason.
+        // An error was reported by the caller of `finish`; here the run is already failing for another reason.
         let _ = self.finish();
     }
 }

@@ -8,7 +8,7 @@ use octant_graph::{DType, HostTensor, Shape, Tensor};
 use octant_metrics::boxes::{Suppression, suppressed};
 use octant_metrics::vector;
 use octant_nn::loss::detection::{
-    Aligned, Cells, Head, TaskAligned, TransportLoss, Truth, transport, transport_answers,
+    Aligned, Cells, Head, TaskAligned, TransportLoss, Truth, transport, transport_predictions,
 };
 use octant_nn::{Context, Mode};
 use octant_tensor::{AlignedBytes, Bytes};
@@ -101,7 +101,7 @@ impl Detect {
         })
     }
 
-    /// Which predictions are judged. Heads that answer once per object need no suppression.
+    /// Which predictions are evaluated. Heads that predict once per object need no suppression.
     fn suppression(&self) -> Suppression {
         let overlap = if self.head().one_to_one { 1.0 } else { Suppression::evaluation().overlap };
         Suppression { overlap, ..Suppression::evaluation() }
@@ -142,14 +142,14 @@ impl Detect {
     }
 
     /// Corners in pixels and scores, `[n, cells, 4 + classes]`.
-    fn answers(&self, head: &DetectorHead, cells: &Cells, raw: &[Tensor]) -> Tensor {
+    fn predictions(&self, head: &DetectorHead, cells: &Cells, raw: &[Tensor]) -> Tensor {
         let raw = &raw[raw.len() - 1];
         let (boxes, scores) = match head.code {
             BoxCode::Distances { bins } => {
                 let pieces = Head::new(cells, raw, bins);
                 (pieces.pixels(cells), pieces.scores.logistic())
             }
-            BoxCode::CenterSize => transport_answers(cells, raw),
+            BoxCode::CenterSize => transport_predictions(cells, raw),
         };
         Tensor::concatenate(&[boxes.corners(), scores], 2)
     }
@@ -220,7 +220,7 @@ impl Task for Detect {
             false => minimized.clone(),
         };
         let sums = vector(&[boxes, of_classes, distances, loss.clone(), loss.full_like(1.0)]);
-        let predictions = matches!(cx.mode(), Mode::Evaluate).then(|| self.answers(&head, &cells, &raw));
+        let predictions = matches!(cx.mode(), Mode::Evaluate).then(|| self.predictions(&head, &cells, &raw));
         Outcome { loss, predictions, ..Outcome::new(minimized, sums) }
     }
 
@@ -234,7 +234,7 @@ impl Task for Detect {
         let images = normalized(images, &self.normalize).convert(cx.precision().dtype());
         let raw = self.model.outputs(&cx.root(), &images, false);
         let head = self.head();
-        self.answers(&head, &self.cells(&images, &head), &raw)
+        self.predictions(&head, &self.cells(&images, &head), &raw)
     }
 
     fn head_paths(&self) -> Vec<String> {

@@ -79,7 +79,7 @@ impl Evaluator {
     }
 }
 
-/// A network that answers.
+/// A network that predicts.
 pub struct Predictor {
     backend: Arc<dyn Backend>,
     program: Box<dyn Executable>,

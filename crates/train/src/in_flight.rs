@@ -25,8 +25,8 @@ impl<T> Ahead<T> {
     /// need not wait for all that follow.
     pub fn next(&mut self, mut make: impl FnMut() -> Option<Result<T, TrainError>>) -> Option<Result<T, TrainError>> {
         for _ in 0..2 {
-            let may_go_on = self.0.len() <= COPIED_AHEAD && !matches!(self.0.back(), Some(Err(_)));
-            self.0.extend(may_go_on.then(&mut make).flatten());
+            let may_continue = self.0.len() <= COPIED_AHEAD && !matches!(self.0.back(), Some(Err(_)));
+            self.0.extend(may_continue.then(&mut make).flatten());
         }
         self.0.pop_front()
     }
@@ -128,7 +128,7 @@ mod tests {
     fn batches_are_made_ahead_and_errors_come_in_their_turn() {
         let (mut ahead, mut made) = (Ahead::default(), 0);
         let mut next = |ahead: &mut Ahead<u32>| {
-            let answer = ahead.next(|| {
+            let next = ahead.next(|| {
                 made += 1;
                 match made {
                     1..=4 => Some(Ok(made)),
@@ -136,12 +136,12 @@ mod tests {
                     _ => None,
                 }
             });
-            (answer.map(|answer| answer.ok()), made)
+            (next.map(|result| result.ok()), made)
         };
         assert_eq!(next(&mut ahead), (Some(Some(1)), 2));
         assert_eq!(next(&mut ahead), (Some(Some(2)), 4));
         assert_eq!(next(&mut ahead), (Some(Some(3)), 5));
-        assert_eq!(next(&mut ahead), (Some(Some(4)), 5), "nothing is made behind an error that is not told yet");
+        assert_eq!(next(&mut ahead), (Some(Some(4)), 5), "nothing is made behind an error that is not returned yet");
         assert_eq!(next(&mut ahead), (Some(None), 5));
         assert_eq!(next(&mut ahead), (None, 7));
     }

@@ -68,7 +68,7 @@ impl Inputs {
         })
     }
 
-    /// Images that come mixed in pairs: the other label of each, and the share of its own. What is judged on is never
+    /// Images that come mixed in pairs: the other label of each, and the share of its own. Validation batches are never
     /// mixed: there, every image is its own partner.
     pub fn mixed(self) -> Inputs {
         let shapes = [self.row(DType::I32), self.row(DType::F32)];

@@ -1,4 +1,4 @@
-//! Training: a [`Task`] says what is learned, a [`Session`] holds the compiled step and the state on the device, and
+//! Training: a [`Task`] defines what is learned, a [`Session`] holds the compiled step and the state on the device, and
 //! [`run`] is the loop around them that survives being stopped.
 //!
 //! A step is one program, `(state, batch, scalars) → state`. The state is everything that lives between steps: the
@@ -7,7 +7,7 @@
 //! feeds batches and reads the sums when somebody wants to see them.
 //!
 //! A run is a list of [`Phase`]s. Between any two steps, all there is to know is the [`Session`]'s state and a small
-//! [`RunProgress`]; a [`checkpoint`] is both, so a run goes on from it as if nothing had happened, bit for bit.
+//! [`RunProgress`]; a [`checkpoint`] is both, so a run resumes from it as if nothing had happened, bit for bit.
 //!
 //! Start reading at [`Task`], then [`step`], then [`run`].
 

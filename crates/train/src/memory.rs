@@ -1,4 +1,4 @@
-//! Steps that do not fit into the memory of their devices: found before the first one where the compiler can tell, and
+//! Steps that do not fit into the memory of their devices: found before the first one where the compiler reports it, and
 //! reported with the numbers and with what would fit.
 
 use crate::TrainError;
@@ -27,7 +27,7 @@ impl Needs {
         Needs { batch_size, devices, precision, recompute, state }
     }
 
-    /// Compiles a learning step, or says why the devices could not hold it.
+    /// Compiles a learning step, or returns why the devices could not hold it.
     pub fn compile(
         &self,
         backend: &dyn Backend,
@@ -37,8 +37,8 @@ impl Needs {
         let uses = backend.memory().unwrap_or_default();
         let limit = uses.iter().take(self.devices).filter_map(|device| device.limit).min();
         let executable = match backend.compile(&traced.program, options) {
-            Err(RuntimeError::OutOfMemory { asked, available, .. }) => {
-                return Err(self.too_large(asked, available.or(limit)));
+            Err(RuntimeError::OutOfMemory { requested, available, .. }) => {
+                return Err(self.too_large(requested, available.or(limit)));
             }
             other => other?,
         };
@@ -61,13 +61,15 @@ impl Needs {
         TrainError::OutOfMemory(text)
     }
 
-    /// What to say when the device has no memory left although the step was thought to fit.
-    pub fn ran_out(&self, asked: Option<u64>, planned: u64) -> TrainError {
-        let asked = asked.map_or_else(|| "more memory".to_string(), |asked| format!("{} more", gib(asked)));
+    /// The error when the device has no memory left although the step was thought to fit.
+    pub fn ran_out(&self, requested: Option<u64>, planned: u64) -> TrainError {
+        let requested = requested.map_or_else(|| "more memory".to_string(), |bytes| format!("{} more", gib(bytes)));
         let planned =
             if planned > 0 { format!(" (the step was planned with {})", gib(planned)) } else { String::new() };
         let remedies = self.remedies(None);
-        TrainError::OutOfMemory(format!("the device ran out of memory when {asked} was asked for{planned}; {remedies}"))
+        TrainError::OutOfMemory(format!(
+            "the device ran out of memory when {requested} was requested{planned}; {remedies}"
+        ))
     }
 
     /// Memory over the batch is close to a straight line that begins at the state.
@@ -113,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn a_step_that_does_not_fit_is_told_with_numbers_and_a_batch_that_would() {
+    fn a_step_that_does_not_fit_is_refused_with_numbers_and_a_batch_that_would() {
         let error = needs(256).too_large(Some(33 * GIB), Some(16 * GIB));
         assert_eq!(
             error.to_string(),
@@ -132,9 +134,9 @@ mod tests {
     }
 
     #[test]
-    fn running_out_later_says_what_was_asked_for() {
+    fn running_out_later_reports_what_was_requested() {
         let error = needs(256).ran_out(Some(2 * GIB), 12 * GIB).to_string();
-        assert!(error.starts_with("the device ran out of memory when 2.00 GiB more was asked for"), "{error}");
+        assert!(error.starts_with("the device ran out of memory when 2.00 GiB more was requested"), "{error}");
         assert!(error.contains("(the step was planned with 12.00 GiB); a smaller `batch_size` needs less"), "{error}");
     }
 }

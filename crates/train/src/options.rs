@@ -47,10 +47,10 @@ pub enum OptionError {
     Missing {
         /// The key.
         key: String,
-        /// What it would have said.
+        /// What it is for.
         about: String,
     },
-    /// A key that nobody knows.
+    /// An unknown key.
     #[error("there is no key \"{key}\"; {known}")]
     Unknown {
         /// The key.
@@ -98,7 +98,7 @@ pub fn defaults<T: OptionTable>() -> T {
     T::take(&mut Table::new(), "").expect("every key has a default")
 }
 
-/// Refuses keys that nobody took, with the one that was probably meant.
+/// Refuses unknown keys, with the one that was probably meant.
 pub fn nothing_left<T: OptionTable>(table: &Table, key_path: &str) -> Result<(), OptionError> {
     let Some(key) = table.keys().next() else { return Ok(()) };
     let keys: Vec<&str> = T::specs().iter().map(|spec| spec.key).collect();

@@ -61,7 +61,7 @@ impl Phase {
         self.evaluation.as_deref().unwrap_or(&*self.task)
     }
 
-    /// The step of this phase. Whoever compiles it gets the same program for the same phase and options, on the machine
+    /// The step of this phase. Compiling it gives the same program for the same phase and options, on the machine
     /// that trains or on another.
     pub fn step(&self, step: &StepOptions, mesh: &Mesh) -> StepPlan {
         StepPlan {

@@ -1,7 +1,7 @@
-//! The loop: phases of epochs of steps, with checkpoints in between, until the end or until somebody says stop.
+//! The loop: phases of epochs of steps, with checkpoints in between, until the end or until it is stopped.
 //!
 //! Everything that decides what happens next is in [`RunProgress`] and in the session's state, and both are in every
-//! checkpoint, so [`run`] cannot tell whether it was ever interrupted. The caller watches through a [`Watcher`].
+//! checkpoint, so [`run`] does not depend on whether it was ever interrupted. The caller watches through a [`Watcher`].
 
 mod epoch;
 mod journal;
@@ -33,7 +33,7 @@ use report::Bottleneck;
 use std::collections::VecDeque;
 use std::time::Instant;
 
-/// Runs, or goes on with, what is planned.
+/// Runs, or resumes, what is planned.
 pub fn run(
     plan: &RunPlan,
     directory: RunDirectory,
@@ -100,7 +100,7 @@ struct Runner<'p, 'w> {
     skipped: u64,
     /// Samples that could not be read and were reported, in this phase.
     left_out: usize,
-    /// What is odd about the metrics was said.
+    /// What is odd about the metrics was reported.
     remarked: bool,
     /// This process has trained a step.
     has_advanced: bool,

@@ -101,7 +101,7 @@ impl Session {
             let train = needs.compile(&**backend, &traced, options);
             (train, state.join().expect("initializing and copying the state does not panic"))
         });
-        // What the compiler says comes first: it knows by how much a step is too large.
+        // The compiler's error comes first: it knows by how much a step is too large.
         let (train, state) = (train?, state?);
         let programs = SessionPrograms::with_first(&**backend, plan, options, traced, needs, train)?;
         Session::bind(backend, plan, programs, seed, state)
@@ -239,7 +239,7 @@ impl Session {
         }
     }
 
-    /// Makes [`gradients`](Session::gradients) answer, for the plan that this session was opened with.
+    /// Makes [`gradients`](Session::gradients) available, for the plan that this session was opened with.
     pub fn watch_gradients(&mut self, plan: &StepPlan, options: &CompileOptions) -> Result<(), TrainError> {
         let (traced, learned) = step::gradients(plan)?;
         self.gradients = Some((Lazy::new(traced.program, options), learned));
@@ -259,7 +259,7 @@ impl Session {
         learned.iter().map(path).zip(outputs).map(|(path, buffer)| Ok((path, buffer.to_host()?))).collect()
     }
 
-    /// Makes [`samples`](Session::samples) answer, for batches of the plan's size.
+    /// Makes [`samples`](Session::samples) available, for batches of the plan's size.
     pub fn watch_samples(&mut self, plan: &StepPlan, options: &CompileOptions) -> Result<(), TrainError> {
         let Some((traced, names)) = step::samples(plan)? else { return Ok(()) };
         let reads = evaluated(&self.programs.traced, &traced.variables)?;
@@ -289,7 +289,7 @@ impl Session {
         named.filter(|(entry, _)| matches!(entry.role, Role::Variable(_))).map(|(_, buffer)| buffer.clone()).collect()
     }
 
-    /// Queues one evaluation step on an uploaded batch; returns the predictions that the task's observer asked for.
+    /// Queues one evaluation step on an uploaded batch; returns the predictions that the task's observer needs.
     pub(crate) fn evaluate_uploaded(&mut self, uploaded: Vec<Buffer>) -> Result<Option<Buffer>, TrainError> {
         let mut inputs: Vec<Buffer> = self.evaluated_variables().cloned().collect();
         inputs.push(self.counts.clone());
@@ -353,7 +353,7 @@ impl Session {
         Ok(self.task.metrics(&sums[..sums.len() - BAD_STEP_SUMS], true))
     }
 
-    /// Waits, and says how many steps since the last [`reset`](Session::reset) had a loss that is not finite, and the
+    /// Waits, and returns how many steps since the last [`reset`](Session::reset) had a loss that is not finite, and the
     /// number of the first one.
     pub fn bad_steps(&self) -> Result<(u64, u64), TrainError> {
         let sums = self.sums()?;
@@ -401,8 +401,8 @@ fn evaluated(traced: &TracedStep, specs: &[VariableSpec]) -> Result<Vec<usize>, 
     specs.iter().map(entry_of).collect()
 }
 
-/// Programs are compiled for their shapes, once. One that changes later would cost a compilation at every step that nobody
-/// sees, so it is an error instead.
+/// Programs are compiled for their shapes, once. One that changes later would cost a compilation at every step without a sign
+/// of it, so it is an error instead.
 fn changed_shape(error: RuntimeError) -> TrainError {
     match error {
         RuntimeError::Argument { name, expected, given, .. } => TrainError::Data(format!(

@@ -4,7 +4,7 @@ use crate::{Inputs, TrainError};
 use octant_data::Batch;
 use octant_graph::{HostTensor, Tensor};
 use octant_metrics::Roc;
-use octant_metrics::boxes::{BoxReport, FoundBox};
+use octant_metrics::boxes::{BoxReport, PredictedBox};
 use octant_metrics::classes::Confusion;
 use octant_metrics::confidence::{Calibration, Mistake};
 use octant_nn::Context;
@@ -34,7 +34,7 @@ impl Outcome {
     }
 }
 
-/// A kind of learning. Four methods say what only the task knows; the rest has defaults.
+/// A kind of learning. Four methods define what only the task knows; the rest has defaults.
 ///
 /// A step calls [`outcome`](Task::outcome) once, while it is traced; the sums of all batches are added up on the device,
 /// and [`metrics`](Task::metrics) makes numbers of them when somebody wants to see any. `examples/own_task.rs` is a whole
@@ -55,7 +55,7 @@ pub trait Task: Send + Sync + 'static {
         predictions.clone()
     }
 
-    /// What is asked of images alone: class probabilities, masks, values.
+    /// What is predicted from images alone: class probabilities, masks, values.
     fn predict(&self, cx: &Context, images: &Tensor) -> Tensor;
 
     /// Images that show what was learned so far, of a batch of these inputs: named columns of bytes, `[n, h, w, c]`. The run
@@ -127,7 +127,7 @@ pub trait Observer {
 
     /// The predicted boxes that were counted, with the number of their sample in the data set, in the pixels that they were
     /// evaluated in.
-    fn boxes(&self) -> Vec<(u64, &[FoundBox])> {
+    fn boxes(&self) -> Vec<(u64, &[PredictedBox])> {
         Vec::new()
     }
 }

@@ -17,7 +17,7 @@ use octant_metrics::images;
 use octant_nn::loss::GanLoss;
 
 crate::choice! {
-    /// What a judgment costs a discriminator and its generator.
+    /// The adversarial loss of a discriminator and its generator.
     pub enum Adversary {
         /// Binary cross-entropy.
         Vanilla = "vanilla",
@@ -121,7 +121,7 @@ impl ImageFormat {
         (levels.max(&low).min(&high) + 0.5).floor().convert(DType::U8)
     }
 
-    /// Sums that tell how alike what was made and the targets (bytes) are.
+    /// Sums for the similarity of what was generated and the targets (bytes).
     fn similarity(&self, made: &Tensor, targets: &Tensor, mask: &Tensor) -> Tensor {
         let levels = self.levels(made);
         let (low, high) = (levels.scalar_like(0.0), levels.scalar_like(255.0));

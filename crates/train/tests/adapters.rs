@@ -1,4 +1,4 @@
-//! Low-rank adapters: what is trainable, and that merging them changes no answer.
+//! Low-rank adapters: what is trainable, and that merging them changes no prediction.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 
@@ -44,7 +44,7 @@ fn probabilities(backend: &Arc<dyn Backend>, model: Box<dyn Model>, weights: &Ar
     predictor.predict(&HostTensor::new([4, 28, 28, 1], &pixels).unwrap()).unwrap().to_f64s()
 }
 
-/// The weights with residual branches that count in full: they begin at 1e-5 of it, where nobody would see a change.
+/// The weights with residual branches that count in full: they begin at 1e-5 of it, where a change would be invisible.
 fn vivid(mut tensors: Vec<(String, HostTensor)>) -> Vec<(String, HostTensor)> {
     for (_, tensor) in tensors.iter_mut().filter(|(name, _)| name.ends_with("gamma")) {
         *tensor = HostTensor::new(tensor.dims(), &vec![1f32; tensor.shape().elements()]).unwrap();
@@ -78,14 +78,14 @@ fn merged_and_unmerged_predictions_agree() {
     let unmerged = probabilities(&backend, Box::new(plans::adapted()), &weights);
     let plain = || octant_zoo::build("dinov2-test", Some(10)).unwrap();
     let merged = Archive { tensors: adapted::merged(&weights.tensors, Some(&SETTINGS)).unwrap(), ..weights.clone() };
-    let close = |answer: &[f64]| answer.iter().zip(&unmerged).all(|(a, b)| (a - b).abs() < 1e-5);
+    let close = |predictions: &[f64]| predictions.iter().zip(&unmerged).all(|(a, b)| (a - b).abs() < 1e-5);
     assert!(close(&probabilities(&backend, plain(), &merged)));
-    // Without the adapters the answers are others: they have learned something.
+    // Without the adapters the predictions differ: they have learned something.
     let is_factor = |name: &str| Adapters::FACTORS.iter().any(|ending| name.ends_with(ending));
     let bare: Vec<_> = weights.tensors.iter().filter(|(name, _)| !is_factor(name)).cloned().collect();
     let bare = Archive { tensors: bare, ..weights.clone() };
     assert!(!close(&probabilities(&backend, plain(), &bare)));
-    // Saved split and put beside the weights as they were, the adapters and the head give the same answers.
+    // Saved split and put beside the weights as they were, the adapters and the head give the same predictions.
     let settings = Adapters { except: vec!["head".into()], ..SETTINGS };
     let split = adapted::split(&weights.tensors, &settings).unwrap();
     assert!(split.iter().any(|(name, _)| name == "base_model.model.blocks.0.attn.qkv.lora_A.weight"));

@@ -89,8 +89,8 @@ fn pairs(backend: &Arc<dyn Backend>) -> RunPlan {
     }
 }
 
-/// Runs in pieces of so many asks whether to stop, and returns the last one's summary.
-fn run_in_pieces(path: &Path, plan: &RunPlan, asks: u64) -> Summary {
+/// Runs in pieces of so many polls whether to stop, and returns the last one's summary.
+fn run_in_pieces(path: &Path, plan: &RunPlan, polls: u64) -> Summary {
     for _ in 0..100 {
         let (directory, from) = match Checkpoint::newest(&path.join("checkpoints"), "last").unwrap() {
             Some((checkpoint, _)) => {
@@ -99,7 +99,7 @@ fn run_in_pieces(path: &Path, plan: &RunPlan, asks: u64) -> Summary {
             }
             None => (RunDirectory::create(path, "").unwrap(), None),
         };
-        let summary = run(plan, directory, from, &mut StopsAfter::asks(asks)).unwrap();
+        let summary = run(plan, directory, from, &mut StopsAfter::polls(polls)).unwrap();
         if summary.ending == Ending::Done {
             return summary;
         }
@@ -143,7 +143,7 @@ fn by_hand(plan: &RunPlan, steps_of: impl Fn(u64) -> u64) -> Vec<(String, octant
     unreachable!("there are three epochs")
 }
 
-fn check(make: fn(&Arc<dyn Backend>) -> RunPlan, steps: [u64; 3], asks: &[u64]) {
+fn check(make: fn(&Arc<dyn Backend>) -> RunPlan, steps: [u64; 3], polls: &[u64]) {
     let backend = CpuBackend::with_threads(2).unwrap().shared();
     let folder = tempfile::tempdir().unwrap();
     let plan = make(&backend);
@@ -154,10 +154,10 @@ fn check(make: fn(&Arc<dyn Backend>) -> RunPlan, steps: [u64; 3], asks: &[u64]) 
     for (name, value) in by_hand(&plan, |epoch| steps[epoch as usize]) {
         assert!(checkpoint.model.get(&name).unwrap() == &value, "{name}");
     }
-    for &asks in asks {
-        let pieces = folder.path().join(format!("pieces-{asks}"));
-        run_in_pieces(&pieces, &plan, asks);
-        assert!(files(&pieces) == files(&whole), "stopping every {asks} asks changed something");
+    for &polls in polls {
+        let pieces = folder.path().join(format!("pieces-{polls}"));
+        run_in_pieces(&pieces, &plan, polls);
+        assert!(files(&pieces) == files(&whole), "stopping every {polls} polls changed something");
     }
 }
 

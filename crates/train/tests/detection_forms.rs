@@ -36,7 +36,7 @@ fn batch(number: u64, boxes: usize) -> Batch {
         targets: Targets::Boxes {
             corners: HostTensor::new([2, 64, 4], &corners).unwrap(),
             classes: HostTensor::new([2, 64], &classes).unwrap(),
-            judged: Vec::new(),
+            ground_truth: Vec::new(),
         },
         mask: HostTensor::new([2], &[1f32; 2]).unwrap(),
         valid: 2,
@@ -77,7 +77,7 @@ fn doubled(batch: &Batch) -> Batch {
     Batch {
         position: batch.position,
         images: twice(&batch.images),
-        targets: Targets::Boxes { corners: twice(corners), classes: twice(classes), judged: Vec::new() },
+        targets: Targets::Boxes { corners: twice(corners), classes: twice(classes), ground_truth: Vec::new() },
         mask: twice(&batch.mask),
         valid: 4,
         indices: vec![0, 1, 0, 1],
@@ -151,13 +151,13 @@ fn memory_is_planned_for_the_largest_form() {
     assert_eq!(largest, forms[0]);
 }
 
-/// A device with memory of its own returns boxes after suppression, and they are judged as the raw ones are.
+/// A device with memory of its own returns boxes after suppression, and they are evaluated as the raw ones are.
 #[test]
-fn boxes_suppressed_by_the_program_are_judged_like_those_of_the_host() {
+fn boxes_suppressed_by_the_program_are_evaluated_like_those_of_the_host() {
     let task = Arc::new(detect());
     let backend = CpuBackend::new().unwrap().shared();
     let batch = batch(0, 6);
-    let judged = |mesh: Mesh| {
+    let evaluated = |mesh: Mesh| {
         let plan = StepPlan { mesh, ..StepPlan::new(task.clone(), 2) };
         let specs = step::evaluation(&plan).unwrap().variables;
         let values = Values::of(&specs, specs.iter().map(|spec| spec.initial(5)).collect());
@@ -165,7 +165,7 @@ fn boxes_suppressed_by_the_program_are_judged_like_those_of_the_host() {
         let (metrics, findings) = evaluator.run([Ok(batch.clone())].into_iter()).unwrap();
         (metrics, findings.confusion.unwrap().counts)
     };
-    let near = judged(Mesh::single());
+    let near = evaluated(Mesh::single());
     assert!(near.0.iter().any(|(name, _)| name == "mAP50"), "{:?}", near.0);
-    assert_eq!(near, judged(Mesh::single().remote()));
+    assert_eq!(near, evaluated(Mesh::single().remote()));
 }

@@ -62,7 +62,7 @@ fn a_panicking_loader_thread_is_named_and_the_checkpoints_stay() {
     assert!(steps_saved(folder.path()) > 0);
 }
 
-/// The newest checkpoint cannot be written from some moment on, as on a full disk: the run says so, goes on, and what was
+/// The newest checkpoint cannot be written from some moment on, as on a full disk: the run reports it, continues, and what was
 /// written before stays. Only the end cannot be reached without it.
 #[test]
 fn a_disk_that_fills_up_keeps_the_last_good_checkpoint_and_says_so() {
@@ -82,7 +82,7 @@ fn a_disk_that_fills_up_keeps_the_last_good_checkpoint_and_says_so() {
     assert!(kept.progress.step >= saved);
     let logged = watcher.messages.iter().filter(|text| text.contains("the last good one is")).count();
     assert!(logged >= 2, "{:?}", watcher.messages);
-    assert!(watcher.epochs == 5, "the run went on to its end: {}", watcher.epochs);
+    assert!(watcher.epochs == 5, "the run continued to its end: {}", watcher.epochs);
 }
 
 #[test]

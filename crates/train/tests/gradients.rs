@@ -24,7 +24,7 @@ fn a_step_of_plain_descent_moves_the_weights_by_the_gradients() {
     let config = LoaderConfig { batch_size: 16, workers: 1, ..LoaderConfig::default() };
     let loader = Loader::new(Arc::new(Glyphs::new(64, 1)), Arc::new(()), config).unwrap();
     let batch = loader.epoch(0).next().unwrap().unwrap();
-    assert!(session.gradients(&batch).unwrap().is_empty(), "nobody asked for them");
+    assert!(session.gradients(&batch).unwrap().is_empty(), "they were not requested");
     session.watch_gradients(&plan, &options).unwrap();
     let before = session.values().unwrap();
     let gradients = session.gradients(&batch).unwrap();

@@ -21,7 +21,7 @@ fn loader(mix: Option<Mix>) -> Loader {
 }
 
 /// Loss and accuracy of a batch without learning from it.
-fn judged(task: Classify, batch: &Batch) -> [f64; 2] {
+fn evaluated(task: Classify, batch: &Batch) -> [f64; 2] {
     let backend = CpuBackend::with_threads(1).unwrap().shared();
     let mut session =
         Session::new(&backend, &StepPlan::new(Arc::new(task), 16), &CompileOptions::default(), 4).unwrap();
@@ -38,8 +38,8 @@ fn the_loss_of_a_mixed_batch_is_that_of_both_labels_by_their_shares() {
         let share = shares.to_f64s()[0];
         assert!((0.01..0.99).contains(&share), "{share}");
         let labeled = |labels: &HostTensor| Batch { targets: Targets::Classes(labels.clone()), ..batch.clone() };
-        let [own, others] = [classes, partners].map(|labels| judged(task(false), &labeled(labels)));
-        let found = judged(task(true), &batch);
+        let [own, others] = [classes, partners].map(|labels| evaluated(task(false), &labeled(labels)));
+        let found = evaluated(task(true), &batch);
         for (found, (own, others)) in found.into_iter().zip(own.into_iter().zip(others)) {
             let expected = share * own + (1.0 - share) * others;
             assert!((found - expected).abs() < 1e-5 * expected.max(1.0), "{found} instead of {expected}");
@@ -48,8 +48,8 @@ fn the_loss_of_a_mixed_batch_is_that_of_both_labels_by_their_shares() {
 }
 
 #[test]
-fn what_is_judged_on_is_not_mixed() {
+fn validation_batches_are_not_mixed() {
     let batch = loader(None).epoch(0).next().unwrap().unwrap();
-    let [mixed, plain] = [judged(task(true), &batch), judged(task(false), &batch)];
+    let [mixed, plain] = [evaluated(task(true), &batch), evaluated(task(false), &batch)];
     assert!((mixed[0] - plain[0]).abs() < 1e-6 && mixed[1] == plain[1], "{mixed:?} {plain:?}");
 }

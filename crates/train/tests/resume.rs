@@ -19,8 +19,8 @@ use std::sync::Arc;
 /// What is run.
 type Make = fn(&Arc<dyn Backend>, usize) -> RunPlan;
 
-/// Runs until the end in pieces: stops when it was asked `first` times, later after every `asks` times.
-fn run_in_pieces(path: &Path, backend: &Arc<dyn Backend>, make: Make, first: u64, asks: u64, workers: usize) {
+/// Runs until the end in pieces: stops when it was polled `first` times, later after every `polls` times.
+fn run_in_pieces(path: &Path, backend: &Arc<dyn Backend>, make: Make, first: u64, polls: u64, workers: usize) {
     for piece in 0.. {
         assert!(piece < 100, "the run does not come forward");
         let checkpoint = Checkpoint::newest(&path.join("checkpoints"), "last").unwrap();
@@ -32,7 +32,7 @@ fn run_in_pieces(path: &Path, backend: &Arc<dyn Backend>, make: Make, first: u64
             }
             None => (RunDirectory::create(path, "seed = 3\n").unwrap(), None),
         };
-        let mut watcher = StopsAfter::asks(if piece == 0 { first } else { asks });
+        let mut watcher = StopsAfter::polls(if piece == 0 { first } else { polls });
         let summary = run(&make(backend, workers), directory, from, &mut watcher).unwrap();
         if summary.ending == Ending::Done {
             return;
@@ -66,12 +66,12 @@ fn stopping_anywhere_changes_nothing() {
     let table = String::from_utf8(expected.0[4].clone()).unwrap();
     assert_eq!(table.lines().count(), 6, "{table}");
     // Fifteen steps and three validations of three batches, with a look after each: stop at every kind of position once,
-    // and in many small pieces (three asks are what a validation takes, so fewer would never come forward).
+    // and in many small pieces (three polls are what a validation takes, so fewer would never come forward).
     let once = [0, 1, 2, 4, 6, 7, 8, 11, 13, 17, 20, 22].map(|first| (first, u64::MAX, 1));
-    for (first, asks, workers) in once.into_iter().chain([(3, 3, 3), (5, 4, 2)]) {
-        let pieces = folder.path().join(format!("pieces-{first}-{asks}"));
-        run_in_pieces(&pieces, &backend, plan, first, asks, workers);
-        assert!(traces(&pieces) == expected, "stopping after {first}, then every {asks} asks changed something");
+    for (first, polls, workers) in once.into_iter().chain([(3, 3, 3), (5, 4, 2)]) {
+        let pieces = folder.path().join(format!("pieces-{first}-{polls}"));
+        run_in_pieces(&pieces, &backend, plan, first, polls, workers);
+        assert!(traces(&pieces) == expected, "stopping after {first}, then every {polls} polls changed something");
     }
 }
 
@@ -82,10 +82,10 @@ fn stopping_anywhere_changes_nothing_where_adapters_learn() {
     let whole = folder.path().join("whole");
     run_in_pieces(&whole, &backend, adapters, u64::MAX, u64::MAX, 2);
     let expected = traces(&whole);
-    for (first, asks) in [(1, u64::MAX), (4, u64::MAX), (3, 3)] {
-        let pieces = folder.path().join(format!("pieces-{first}-{asks}"));
-        run_in_pieces(&pieces, &backend, adapters, first, asks, 1);
-        assert!(traces(&pieces) == expected, "stopping after {first}, then every {asks} asks changed something");
+    for (first, polls) in [(1, u64::MAX), (4, u64::MAX), (3, 3)] {
+        let pieces = folder.path().join(format!("pieces-{first}-{polls}"));
+        run_in_pieces(&pieces, &backend, adapters, first, polls, 1);
+        assert!(traces(&pieces) == expected, "stopping after {first}, then every {polls} polls changed something");
     }
 }
 

@@ -1,4 +1,4 @@
-//! A run with four networks and two pools of images that is stopped and goes on from its checkpoint ends like one that was
+//! A run with four networks and two pools of images that is stopped and resumes from its checkpoint ends like one that was
 //! not, bit for bit.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
@@ -100,7 +100,7 @@ fn moved(updates: GanUpdates) -> [f64; 2] {
 }
 
 #[test]
-fn networks_are_updated_as_often_in_a_step_as_they_are_asked_to() {
+fn networks_are_updated_as_often_in_a_step_as_they_are_set_to() {
     let once = moved(GanUpdates::default());
     for (generator, discriminator) in [(1, 3), (2, 1)] {
         let found = moved(GanUpdates { generator, discriminator });

@@ -13,7 +13,7 @@ use octant_train::step::{OnNan, StepOptions, StepPlan};
 use octant_train::{Inputs, Metric, Objective, Outcome, Session, Task};
 use std::sync::Arc;
 
-/// A generator that makes one number of an image's mean and a critic that judges it. Both are one factor, so that what a
+/// A generator that makes one number of an image's mean and a critic that scores it. Both are one factor, so that what a
 /// step should do can be computed by hand.
 struct Duel {
     /// The generator moves at every this many steps.
@@ -29,12 +29,12 @@ impl Task for Duel {
         let factor =
             |network: &str| cx.root().at(network).param("factor", &[], Init::Constant(0.5), WeightLayout::Same);
         let made = batch[0].convert(DType::F32).mean_all() * factor("generator");
-        let verdict = made * factor("critic");
-        let (to_please, to_expose) = (verdict.square(), (&verdict - 1.0).square());
+        let score = made * factor("critic");
+        let (to_please, to_expose) = (score.square(), (&score - 1.0).square());
         let sums = vector(&[to_please.clone(), to_expose.clone()]);
         let critic = Objective { optimizer: Optimizer::named("adagrad"), ..Objective::of("critic", to_expose) };
         let generator = Objective { every: self.generator_every, ..Objective::of("generator", to_please) };
-        Outcome { objectives: vec![critic, generator], ..Outcome::new(verdict, sums) }
+        Outcome { objectives: vec![critic, generator], ..Outcome::new(score, sums) }
     }
 
     fn metrics(&self, sums: &[f64], _: bool) -> Vec<Metric> {
@@ -57,9 +57,9 @@ fn batch(byte: u8) -> Batch {
 fn by_hand(steps: u64, generator_every: u64, image: f64, rate: f64) -> [f64; 2] {
     let (mut generator, mut critic, mut squares) = (0.5, 0.5, 0.0);
     for step in 1..=steps {
-        let verdict = image * generator * critic;
-        let to_critic = 2.0 * (verdict - 1.0) * image * generator;
-        let to_generator = 2.0 * verdict * image * critic;
+        let score = image * generator * critic;
+        let to_critic = 2.0 * (score - 1.0) * image * generator;
+        let to_generator = 2.0 * score * image * critic;
         squares += to_critic * to_critic;
         critic -= rate * to_critic / (f64::sqrt(squares) + 1e-10);
         if step % generator_every == 0 {
@@ -69,7 +69,7 @@ fn by_hand(steps: u64, generator_every: u64, image: f64, rate: f64) -> [f64; 2] 
     [generator, critic]
 }
 
-/// The critic moves twice, at twice the rate, before the generator is judged by it.
+/// The critic moves twice, at twice the rate, before the generator is scored by it.
 struct Turns;
 
 impl Task for Turns {
@@ -80,16 +80,16 @@ impl Task for Turns {
     fn outcome(&self, cx: &Context, batch: &[Tensor]) -> Outcome {
         let image = batch[0].convert(DType::F32).mean_all();
         let generator = cx.root().at("generator").param("factor", &[], Init::Constant(0.5), WeightLayout::Same);
-        let verdict =
+        let score =
             |made: &Tensor| made * cx.companion("critic").param("factor", &[], Init::Constant(0.5), WeightLayout::Same);
         let made = &image * &generator;
         for turn in 0..2 {
-            let critic = (verdict(&made.stop_gradient()) - 1.0).square();
+            let critic = (score(&made.stop_gradient()) - 1.0).square();
             cx.minimize(&[Objective { rate_scale: 2.0, turn: (turn, 2), ..Objective::of("critic", critic) }]);
         }
         // Not finite where the image is 255: only the second loss notices.
         let spoiled = (254.5 - &image).sqrt() * 0.0;
-        let pleased = verdict(&made).square() + spoiled;
+        let pleased = score(&made).square() + spoiled;
         Outcome::new(pleased.clone(), vector(&[pleased]))
     }
 

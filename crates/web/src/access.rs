@@ -28,11 +28,11 @@ pub enum Posts {
     Never,
     /// From this server's own page, to one address, with a body of at most so many bytes.
     FromPage(&'static str, usize),
-    /// From any client that may ask at all; who reads a body limits it.
+    /// From any client with access; the reader of a body limits it.
     FromClients,
 }
 
-/// Who may ask.
+/// Who may send requests.
 #[derive(Debug, Clone)]
 pub struct Access {
     /// `host:port` as a browser writes it.
@@ -107,7 +107,7 @@ impl Access {
             Posts::FromClients => (false, 0),
         };
         if !may_post && ![Method::GET, Method::HEAD].contains(request.method()) {
-            return Err((StatusCode::METHOD_NOT_ALLOWED, "this address only answers GET"));
+            return Err((StatusCode::METHOD_NOT_ALLOWED, "this address only responses GET"));
         }
         if uri.to_string().len() > LONGEST_URI {
             return Err((StatusCode::URI_TOO_LONG, "the address is too long"));
@@ -126,7 +126,7 @@ impl Access {
             ));
         }
         if !self.is_own_origin(headers, reached) {
-            return Err((StatusCode::FORBIDDEN, "pages of other origins may not ask"));
+            return Err((StatusCode::FORBIDDEN, "pages of other origins may not send requests"));
         }
         if may_post && matches!(self.posts, Posts::FromPage(..)) && !headers.contains_key(header::ORIGIN) {
             return Err((StatusCode::FORBIDDEN, "changes come from this server's own page"));

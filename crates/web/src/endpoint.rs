@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 #[derive(Debug, thiserror::Error)]
 #[error("cannot serve on {address}: {source}; choose another port")]
 pub struct AddressError {
-    /// The address that was asked for.
+    /// The address that was requested.
     pub address: String,
     /// The error of the operating system.
     pub source: std::io::Error,
@@ -15,7 +15,7 @@ pub struct AddressError {
 /// Where a server listens, and the token that its clients need.
 #[derive(Debug, Clone)]
 pub struct Endpoint {
-    /// The address, with the port that was found where any was asked for.
+    /// The address, with the port that was found where any was requested.
     pub address: SocketAddr,
     /// What clients must send; none on addresses that only this machine reaches.
     pub token: Option<String>,

@@ -1,4 +1,4 @@
-//! What the servers of Octant share: listening with limits, and deciding who may ask.
+//! What the servers of Octant share: listening with limits, and access control.
 //!
 //! [`Listener`] accepts connections of HTTP/1, of HTTP/2, or of both on one port, bounds what one client can take, and drains
 //! what is under way when it stops. [`Access`] decides which requests a server looks at all, before any of them is interpreted:

@@ -53,7 +53,7 @@ pub struct Stop {
 }
 
 impl Stop {
-    /// No connection is accepted from now on; requests that are under way are answered. Returns whether all of them were within
+    /// No connection is accepted from now on; requests that are under way are completed. Returns whether all of them were within
     /// the time.
     pub async fn drain(&self, time: Duration) -> bool {
         let _ = self.sender.send(true);
@@ -87,7 +87,7 @@ impl Listener {
         Ok(Listener { listener, limits, positions, stop: watch::Sender::new(false) })
     }
 
-    /// The address, with the port that was found where any was asked for.
+    /// The address, with the port that was found where any was requested.
     pub fn address(&self) -> Result<SocketAddr, AddressError> {
         self.listener.local_addr().map_err(|source| AddressError { address: "its address".into(), source })
     }
@@ -141,7 +141,7 @@ async fn connection(
         },
     };
     let service = TowerToHyperService::new(router.layer(axum::Extension(Reached(local))));
-    // Ends the connection once the requests that are under way are answered.
+    // Ends the connection once the requests that are under way are completed.
     macro_rules! serve {
         ($builder:expr) => {{
             let mut served = pin!($builder.serve_connection(TokioIo::new(stream), service));

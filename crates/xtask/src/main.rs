@@ -1,13 +1,14 @@
 //! `cargo xtask test`: runs all checks, and installs what they need.
 //!
 //! The tests of `stablehlo` and `pjrt` need a Python with jaxlib (which executes what we lower) and libtpu (which compiles it for
-//! boards that are not attached), those of event files TensorBoard, those of the model zoo PyTorch, which must accept the files
+//! TPU topologies ahead of time), those of event files TensorBoard, those of the model zoo PyTorch, which must accept the files
 //! we save. All are installed with pip into a folder under `target/`, once. Without a network, `--without-oracles` skips
 //! those tests and logs it; `--without-pytorch` skips only the download of PyTorch. The board is driven in Chromium,
 //! which is installed with apt-get where that is possible; `--without-browser` skips that.
 
 mod layering;
 mod oracles;
+mod words;
 
 use anyhow::{Result, anyhow, bail};
 use oracles::Oracles;
@@ -41,6 +42,7 @@ fn main() -> ExitCode {
 
 fn test(oracles: Option<Oracles>, browser: bool) -> Result<()> {
     step("the table in ARCHITECTURE.md", layering::check)?;
+    step("words", words::check)?;
     step("formatting", || run(cargo(&["fmt", "--all", "--check"])))?;
     if oracles.is_none() {
         println!(

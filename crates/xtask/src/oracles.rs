@@ -40,7 +40,7 @@ pub fn install(oracles: Oracles) -> Result<Vec<(&'static str, PathBuf)>> {
     let packages_folder = Command::new(&python)
         .args(["-c", "import sysconfig; print(sysconfig.get_path('purelib'))"])
         .output()
-        .context("cannot ask Python where its packages are")?;
+        .context("cannot find out where Python's packages are")?;
     let packages_folder = PathBuf::from(String::from_utf8_lossy(&packages_folder.stdout).trim());
     let mut environment = vec![
         ("OCTANT_ORACLE_PYTHON", python.clone()),

@@ -87,9 +87,7 @@ pub enum AdapterError {
     #[error("there are no adapters in the file: nothing in it ends in lora_A.weight")]
     None,
     /// The file has factors but does not say by what they are scaled.
-    #[error(
-        "the file does not say the rank and the alpha of its adapters; its adapter_config.json should lie beside it"
-    )]
+    #[error("the file has no rank and alpha of its adapters; its adapter_config.json should lie beside it")]
     Unscaled,
     /// A factor without its partner or its matrix.
     #[error("the adapter of {0} does not fit: both of its factors and a matrix of their size must be there")]

@@ -35,18 +35,18 @@ pub struct Card {
 impl Card {
     /// Reads it from an archive.
     pub fn of(archive: &Archive) -> Card {
-        let said = |wanted: &str| value_of(archive, wanted);
-        let own: Option<Vec<String>> = said(NAMES).and_then(|text| serde_json::from_str(text).ok());
-        let input: Option<[usize; 3]> = said(INPUT).and_then(|text| serde_json::from_str(text).ok());
+        let value = |wanted: &str| value_of(archive, wanted);
+        let own: Option<Vec<String>> = value(NAMES).and_then(|text| serde_json::from_str(text).ok());
+        let input: Option<[usize; 3]> = value(INPUT).and_then(|text| serde_json::from_str(text).ok());
         let of_trainer = || {
-            let side: usize = said("train_args.imgsz")?.parse().ok()?;
+            let side: usize = value("train_args.imgsz")?.parse().ok()?;
             Some([side; 2])
         };
         Card {
-            model: said(MODEL).map(str::to_string).or_else(|| ultralytics_model(archive)),
+            model: value(MODEL).map(str::to_string).or_else(|| ultralytics_model(archive)),
             names: own.unwrap_or_else(|| pickled_names(archive)),
-            warm_up: said(WARM_UP) == Some("true"),
-            settings: said(SETTINGS).map(str::to_string),
+            warm_up: value(WARM_UP) == Some("true"),
+            settings: value(SETTINGS).map(str::to_string),
             image: input.map(|[height, width, _]| [height, width]).or_else(of_trainer),
         }
     }
@@ -112,10 +112,10 @@ pub fn metadata(
     metadata.map(|(key, value)| (key.to_string(), value)).to_vec()
 }
 
-/// What keys and shapes tell about a file.
+/// What keys and shapes reveal about a file.
 #[derive(Debug, Clone, Copy)]
 pub struct Identity {
-    /// The model asked for, or the same network as another reference has it, whichever the keys belong to.
+    /// The requested model, or the same network as another reference has it, whichever the keys belong to.
     pub entry: &'static ModelEntry,
     /// How many classes the head has; none where the file has no head.
     pub classes: Option<usize>,
@@ -162,7 +162,7 @@ pub fn identify(archive: &Archive, entry: &'static ModelEntry) -> Result<Identit
     Ok(Identity { entry, classes })
 }
 
-/// The names of the classes that published weights with a head of that size answer.
+/// The names of the classes that published weights with a head of that size predict.
 pub fn published_names(entry: &ModelEntry, classes: usize) -> Vec<String> {
     let names: Vec<String> = IMAGENET.lines().map(str::to_string).collect();
     if entry.published().is_some() && classes == names.len() { names } else { Vec::new() }
@@ -205,11 +205,11 @@ mod tests {
     fn a_file_says_its_names_whatever_is_in_them() {
         let names: Vec<String> = ["a, b", "\"q\"", "äöü 猫", "line\nbreak"].map(str::to_string).to_vec();
         let entry = crate::find("resnet-tiny").unwrap();
-        let said = Card::of(&archive("resnet-tiny", 4, metadata(entry, &entry.preprocessing, 4, &names)));
+        let card = Card::of(&archive("resnet-tiny", 4, metadata(entry, &entry.preprocessing, 4, &names)));
         let image = Some([entry.preprocessing.input[0], entry.preprocessing.input[1]]);
-        assert_eq!(said, Card { model: Some("resnet-tiny".into()), names, image, ..Card::default() });
-        let said = Card::of(&archive("mshnet-tiny", 1, vec![Card::phase_metadata(true)]));
-        assert!(said.warm_up && said.names.is_empty());
+        assert_eq!(card, Card { model: Some("resnet-tiny".into()), names, image, ..Card::default() });
+        let card = Card::of(&archive("mshnet-tiny", 1, vec![Card::phase_metadata(true)]));
+        assert!(card.warm_up && card.names.is_empty());
     }
 
     #[test]

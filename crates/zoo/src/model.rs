@@ -10,7 +10,7 @@ pub enum ModelTask {
     Classify,
     /// Logits per pixel and class, `[n, h, w, classes]`.
     Segment,
-    /// Boxes and class scores per cell, `[n, cells, …]`; [`Model::detector`] says how they are read.
+    /// Boxes and class scores per cell, `[n, cells, …]`; [`Model::detector`] defines how they are read.
     Detect,
     /// An image, `[n, h', w', channels]`, in the range in which the network takes images.
     Translate,

@@ -120,13 +120,13 @@ impl ModelEntry {
     }
 }
 
-/// A model was asked for that is not there.
+/// An unknown model was requested.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ZooError {
     /// No entry has that name or alias.
     #[error("there is no model {name:?}{}; `octant models` lists all", suggestion(.near))]
     Unknown {
-        /// What was asked for.
+        /// What was requested.
         name: String,
         /// Names that are spelled alike.
         near: Vec<&'static str>,
@@ -134,7 +134,7 @@ pub enum ZooError {
     /// There is a network, but no weights of that name.
     #[error("there are no published weights {name:?} in the list ({what}); pass a file instead")]
     Unpublished {
-        /// What was asked for.
+        /// What was requested.
         name: String,
         /// What there is instead.
         what: String,
@@ -202,7 +202,7 @@ fn normal(name: &str) -> String {
     name.to_lowercase().replace('-', "_")
 }
 
-/// Up to three names within two edits of the one asked for, nearest first.
+/// Up to three names within two edits of the requested one, nearest first.
 fn near(wanted: &str) -> Vec<&'static str> {
     let distance = |entry: &ModelEntry| entry.names().map(|name| strsim::osa_distance(wanted, &normal(name))).min();
     let mut ranked: Vec<(usize, &str)> =

@@ -74,7 +74,7 @@ fn absorbed_bias(spec: &VariableSpec, value: HostTensor, tensors: &HashMap<&str,
     HostTensor::from_f64s(value.shape().clone(), &moved).unwrap_or(value)
 }
 
-/// Variables in the reference's names and layouts, complete: loading strictly asks for what PyTorch keeps beside them too.
+/// Variables in the reference's names and layouts, complete: loading strictly requires what PyTorch keeps beside them too.
 pub fn export(specs: &[VariableSpec], values: &[HostTensor], steps: u64) -> Vec<(String, HostTensor)> {
     let mut tensors = Vec::with_capacity(specs.len());
     for (spec, value) in specs.iter().zip(values) {
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn a_head_of_another_size_starts_afresh_and_is_said() {
+    fn a_head_of_another_size_starts_afresh_and_is_reported() {
         let large = build("resnet-tiny", Some(20)).unwrap();
         let (specs, _) = describe(&*large, [32, 32, 3]).unwrap();
         let values: Vec<HostTensor> = specs.iter().map(|spec| spec.initial(1)).collect();

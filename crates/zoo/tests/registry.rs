@@ -216,10 +216,10 @@ fn discriminators_have_the_published_sizes() {
         let trace = Trace::new();
         let images = trace.input("images", Shape::new(DType::F32, [1, 256, 256, channels]));
         let cx = Context::new(&trace, Mode::Evaluate, Precision::F32);
-        let judged = discriminator.apply(&cx.root(), &images);
+        let scores = discriminator.apply(&cx.root(), &images);
         let specs: Vec<VariableSpec> = cx.variables().into_iter().map(|variable| variable.spec).collect();
         let counters = specs.iter().filter(|spec| spec.path.ends_with("running_var")).count();
-        (parameters(&specs), specs.len() + counters, judged.dim(1))
+        (parameters(&specs), specs.len() + counters, scores.dim(1))
     };
     assert_eq!(sizes(Discriminator::patches(GanNorm::Batch), 6), (2_768_705, 22, 30));
     assert_eq!(sizes(Discriminator::patches(GanNorm::Instance), 3), (2_764_737, 10, 30));

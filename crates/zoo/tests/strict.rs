@@ -46,7 +46,7 @@ fn save(name: &str, path: &Path) {
     }
 }
 
-/// Has a script load files strictly; it says so once per file.
+/// Has a script load files strictly; it prints that once per file.
 fn load_strictly(python: OsString, script: &str, files: &[(&str, &str)]) {
     let folder = tempfile::tempdir().unwrap();
     let mut command = Command::new(python);

@@ -58,7 +58,7 @@ fn main() -> Result<(), String> {
     Ok(())
 }
 
-/// One first step, one that does not count, then the steps whose median is told.
+/// One first step, one that does not count, then the steps whose median is printed.
 fn measure<N: Network>(model: N, optimizer: ModuleOptimizer, device: &Device, arguments: &Arguments, started: f64) {
     let (batch, size) = (arguments.batch_size, arguments.size);
     let images = Tensor::<4>::random([batch, N::CHANNELS, size, size], Distribution::Default, device);

@@ -11,7 +11,7 @@ use burn::tensor::{Device, Tensor};
 pub trait Network: Module {
     /// Channels of its images.
     const CHANNELS: usize;
-    /// Classes that it tells apart.
+    /// Classes that it distinguishes.
     const CLASSES: usize;
     /// Logits.
     fn forward(&self, images: Tensor<4>) -> Tensor<2>;

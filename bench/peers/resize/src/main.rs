@@ -1,7 +1,7 @@
 //! 1920×1080 → 512×512, bilinear with antialias, bytes: Octant's resize and `fast_image_resize`, one thread, by turns.
 //!
 //! Run it with `cargo run --release` in this folder. Both get the fastest instructions that the processor has; both write
-//! into fresh memory. The images they make are compared, so that nobody wins by doing less.
+//! into fresh memory. The images they make are compared, so that no side wins by doing less.
 
 use fast_image_resize::images::{Image as PeerImage, ImageRef};
 use fast_image_resize::{FilterType, PixelType, ResizeAlg, ResizeOptions, Resizer};

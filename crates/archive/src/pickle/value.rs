@@ -50,7 +50,7 @@ impl Pickle {
     }
 }
 
-/// One value of a pickle: a cheap handle. Questions of the wrong kind are answered with `None`.
+/// One value of a pickle: a cheap handle. Accessors of the wrong kind return `None`.
 ///
 /// Values may be shared and may even contain themselves, so code that walks them bounds its depth.
 #[derive(Clone, Copy)]

@@ -16,7 +16,7 @@ pub(super) struct Entry {
     pub data_offsets: [usize; 2],
 }
 
-/// The lengths of a few axes: reading stops where no tensor goes on.
+/// The lengths of a few axes: reading stops where no tensor has more.
 pub(super) struct Dims(pub Vec<usize>);
 
 const MOST_AXES: usize = 64;

@@ -1,4 +1,4 @@
-//! Files that mean harm. Each must end in one sentence, quickly, and without asking for much memory.
+//! Files that mean harm. Each must end in one sentence, quickly, and without allocating much memory.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 #[path = "../forge/mod.rs"]

@@ -14,7 +14,7 @@ fn calls_of_foreign_functions_are_refused_in_every_spelling() {
         ("builtins.getattr", [b"cbuiltins\ngetattr\n", &argument[..], b"\x85\x81."].concat()),
     ];
     for (name, code) in spellings {
-        assert_refused(&torch_zip(&code, &[]), &format!("it asks for `{name}`"));
+        assert_refused(&torch_zip(&code, &[]), &format!("it calls `{name}`"));
     }
 }
 
@@ -28,7 +28,7 @@ fn a_dotted_name_does_not_reach_through_an_accepted_module() {
 #[test]
 fn names_cannot_write_to_the_terminal() {
     let code = [b"c\x1b[31mos\n", "x".repeat(5000).as_bytes(), b"\n."].concat();
-    assert_refused(&torch_zip(&code, &[]), "it asks for `\\u{1b}[31mos.xxx");
+    assert_refused(&torch_zip(&code, &[]), "it calls `\\u{1b}[31mos.xxx");
 }
 
 #[test]

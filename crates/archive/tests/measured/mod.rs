@@ -1,4 +1,4 @@
-//! An allocator that counts, so that tests can tell how much memory a reader asked for.
+//! An allocator that counts, so that tests know how much memory a reader allocated.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;

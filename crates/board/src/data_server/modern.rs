@@ -27,7 +27,7 @@ pub fn class(tag: &Tag) -> DataClass {
     }
 }
 
-/// The metadata of a tag, made up where its writer had none.
+/// The metadata of a tag, generated where its writer had none.
 pub fn metadata(tag: &Tag) -> Vec<u8> {
     let mut metadata = SummaryMetadata::decode(&tag.metadata[..]).unwrap_or_default();
     metadata.data_class = class(tag) as i32;

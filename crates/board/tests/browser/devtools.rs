@@ -16,7 +16,7 @@ pub struct Browser {
     next: u64,
     /// What the page complained about.
     pub errors: Vec<String>,
-    /// Every address that was asked for.
+    /// Every address that was requested.
     pub requests: Vec<String>,
     _profile: tempfile::TempDir,
 }
@@ -53,7 +53,7 @@ impl Browser {
                 break address.to_string();
             }
         };
-        // Whoever does not read what a program writes stops it in the end.
+        // A program whose output is not read blocks in the end.
         std::thread::spawn(move || lines.for_each(drop));
         let host = address.trim_start_matches("ws://").split('/').next().unwrap();
         let stream = TcpStream::connect(host).unwrap();

@@ -1,5 +1,5 @@
 //! The board in a real browser, without a screen: every page is opened and used, in light, dark and at a phone's width.
-//! `OCTANT_TEST_CHROMIUM` names the browser; without it the tests say that they were skipped. Screenshots are kept in
+//! `OCTANT_TEST_CHROMIUM` names the browser; without it the tests print that they were skipped. Screenshots are kept in
 //! `target/tmp/board`, to be looked at.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
@@ -102,7 +102,7 @@ fn check(browser: &mut Browser, serving: &Serving) {
     let foreign = browser.requests.iter().filter(|url| {
         !url.starts_with(&own) && !url.starts_with("data:") && !url.starts_with("blob:") && *url != "about:blank"
     });
-    assert_eq!(foreign.collect::<Vec<_>>(), Vec::<&String>::new(), "the page asked for something outside");
+    assert_eq!(foreign.collect::<Vec<_>>(), Vec::<&String>::new(), "the page requested something outside");
 }
 
 #[test]
@@ -492,7 +492,7 @@ fn new_points_appear_within_a_second_and_a_restarted_server_is_found_again() {
         std::thread::sleep(Duration::from_millis(200));
     };
     browser.wait("the connection", "document.querySelector('#live').className === 'on'");
-    browser.wait("what came meanwhile", &format!("{chart}.curves[0].all === 56"));
+    browser.wait("what came in between", &format!("{chart}.curves[0].all === 56"));
     drop(again);
 }
 
@@ -539,7 +539,7 @@ fn fifteen_hundred_runs_scroll() {
     let rate = browser.eval(script).as_f64().unwrap();
     let each = 1000.0 * (busy(&mut browser) - before) / (3.0 * rate);
     println!("1,500 runs × 20 metrics scroll at {rate:.0} frames/s on this machine now; a frame costs {each:.1} ms");
-    // A busy machine makes frames of the same work slower, so the figure only decides where it was asked for.
+    // A busy machine makes frames of the same work slower, so the figure only decides where that was requested.
     if std::env::var_os("OCTANT_TEST_SPEED").is_some() {
         assert!(each < 33.0, "a frame costs {each} ms");
     }

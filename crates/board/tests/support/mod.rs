@@ -133,13 +133,13 @@ fn start_with(options: Options) -> Serving {
     serving
 }
 
-pub struct Answer {
+pub struct HttpResponse {
     pub status: u16,
     pub head: String,
     pub body: Vec<u8>,
 }
 
-impl Answer {
+impl HttpResponse {
     pub fn text(&self) -> String {
         String::from_utf8_lossy(&self.body).into_owned()
     }
@@ -149,20 +149,20 @@ impl Answer {
     }
 }
 
-/// Sends bytes as they are; reads until the server closes. Status 0 when it closes without an answer.
-pub fn raw(address: SocketAddr, bytes: &[u8]) -> Answer {
+/// Sends bytes as they are; reads until the server closes. Status 0 when it closes without a response.
+pub fn raw(address: SocketAddr, bytes: &[u8]) -> HttpResponse {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
     // A server that refuses early may close before everything is sent.
     let _ = stream.write_all(bytes);
-    let mut answer = Vec::new();
-    let _ = stream.read_to_end(&mut answer);
-    let end = answer.windows(4).position(|window| window == b"\r\n\r\n").unwrap_or(answer.len());
-    let head = String::from_utf8_lossy(&answer[..end]).into_owned();
+    let mut response = Vec::new();
+    let _ = stream.read_to_end(&mut response);
+    let end = response.windows(4).position(|window| window == b"\r\n\r\n").unwrap_or(response.len());
+    let head = String::from_utf8_lossy(&response[..end]).into_owned();
     let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or(0);
-    let body = answer.get(end + 4..).unwrap_or_default().to_vec();
+    let body = response.get(end + 4..).unwrap_or_default().to_vec();
     let body = if head.to_lowercase().contains("transfer-encoding: chunked") { unchunked(&body) } else { body };
-    Answer { status, head, body }
+    HttpResponse { status, head, body }
 }
 
 fn unchunked(mut bytes: &[u8]) -> Vec<u8> {
@@ -176,6 +176,6 @@ fn unchunked(mut bytes: &[u8]) -> Vec<u8> {
     body
 }
 
-pub fn get(address: SocketAddr, path: &str) -> Answer {
+pub fn get(address: SocketAddr, path: &str) -> HttpResponse {
     raw(address, format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n").as_bytes())
 }

@@ -105,11 +105,11 @@ fn show(subject: &Subject, comparison: &Comparison, arguments: &Arguments) {
         line(subject, ours, side, arguments, json!({ "event": "side", "gave_up": side.gave_up }));
     }
     // With a single variant, the best one needs no mark.
-    let tell = theirs.len() > 1;
-    if arguments.json || tell {
+    let is_marked = theirs.len() > 1;
+    if arguments.json || is_marked {
         line(subject, ours, best, arguments, json!({ "event": "best", "fastest": fastest }));
     }
-    if !arguments.json && tell {
+    if !arguments.json && is_marked {
         println!("fastest, round by round: {}", fastest.join(", "));
     }
 }

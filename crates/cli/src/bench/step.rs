@@ -25,7 +25,7 @@ pub(super) fn run(subject: &Subject, arguments: &Arguments, started: Instant) ->
     if let Some(recorded) = &figures.timeline {
         let path = Path::new("trace.json");
         octant_run::write_trace(path, recorded)?;
-        timeline::tell(recorded, path, arguments.json);
+        timeline::report(recorded, path, arguments.json);
     }
     show(subject, backend.name(), &figures, arguments);
     Ok(())

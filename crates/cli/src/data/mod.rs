@@ -29,7 +29,7 @@ pub(crate) struct Arguments {
 enum Command {
     /// Fetch a published data set: resumed where it broke off, and verified
     Get(get::Arguments),
-    /// Write a data set that is made up from a seed: infrared scenes, shapes, scenes with boxes, or discs to count
+    /// Write a synthetic data set from a seed: infrared scenes, shapes, scenes with boxes, or discs to count
     Synth(synth::Arguments),
     /// Show samples with their labels, masks or boxes as one image
     Show(show::Arguments),

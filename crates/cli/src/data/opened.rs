@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub(crate) enum Which {
     /// Those to learn from
     Train,
-    /// Those to be judged on
+    /// Those to evaluate on
     Test,
     /// All of them
     Both,
@@ -41,7 +41,7 @@ pub(crate) fn as_trained() -> DecodeOptions {
     DecodeOptions { channels: Channels::Rgb, eight_bits: true, ..DecodeOptions::default() }
 }
 
-/// The splits that were asked for and are there.
+/// The requested splits that are there.
 pub(crate) fn open(path: &Path, which: Which, options: DecodeOptions) -> Result<Vec<NamedSplit>> {
     open_splits(&fetching::localize_data(path)?, parts(which), options).context("cannot open the data set")
 }

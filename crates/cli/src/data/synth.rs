@@ -1,4 +1,4 @@
-//! `octant data synth`: data sets made up from a seed.
+//! `octant data synth`: synthetic data sets from a seed.
 
 use crate::Ending;
 use crate::output::{Bar, Json};
@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-/// Write a data set that is made up from a seed
+/// Write a synthetic data set from a seed
 #[derive(clap::Args)]
 pub(super) struct Arguments {
     /// What to make up

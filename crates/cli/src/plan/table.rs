@@ -187,7 +187,7 @@ impl<'a> PlanTable<'a> {
             Some((price, cheapest)) => {
                 format!("Fastest: {fastest}, {time}. Cheapest: {cheapest}, {price:.2} for the run.")
             }
-            None => format!("Fastest: {fastest}, {time} for the run. --price NAME=PER_HOUR,… tells the cheapest."),
+            None => format!("Fastest: {fastest}, {time} for the run. --price NAME=PER_HOUR,… shows the cheapest."),
         })
     }
 

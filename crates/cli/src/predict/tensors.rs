@@ -48,7 +48,7 @@ fn images(input: &Path, is_nchw: bool, entry: &ModelEntry) -> Result<HostTensor>
             false => String::new(),
         };
         let (name, axes) = (entry.name, axes(is_nchw));
-        bail!("{} is {} ({axes}), but {name} looks at {channels} channels{hint}", input.display(), tensor.shape());
+        bail!("{} is {} ({axes}), but {name} takes {channels} channels{hint}", input.display(), tensor.shape());
     }
     let tensor = HostTensor::from_f64s(tensor.shape().with_dtype(DType::F32), &tensor.to_f64s())?;
     if is_nchw { reordered(&tensor, &[0, 2, 3, 1]) } else { Ok(tensor) }

@@ -98,7 +98,7 @@ fn refuse_other_scripts(arguments: &Arguments) -> Result<()> {
 }
 
 impl Arguments {
-    /// The run that is asked for.
+    /// The requested run.
     pub(super) fn job(&self) -> Result<TrainJob> {
         refuse_other_scripts(self)?;
         let (mut table, directory) = self.table()?;

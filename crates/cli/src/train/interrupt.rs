@@ -1,4 +1,4 @@
-//! Ctrl-C: the first one ends the run after its step, with a checkpoint; the second one ends the process and says what is
+//! Ctrl-C: the first one ends the run after its step, with a checkpoint; the second one ends the process and prints what is
 //! lost. Before the first step there is nothing to save, so the process ends at once.
 
 use crate::compiling::{self, end};
@@ -32,19 +32,19 @@ pub(super) fn watch() -> std::io::Result<()> {
     // When the output is closed, the run ends as on Ctrl-C: with a checkpoint.
     #[cfg(unix)]
     signal_hook::flag::register(libc::SIGPIPE, compiling::stop_flag())?;
-    std::thread::Builder::new().name("signals".into()).spawn(answer).map(drop)
+    std::thread::Builder::new().name("signals".into()).spawn(handle_signals).map(drop)
 }
 
-fn answer() {
+fn handle_signals() {
     const GLANCE: Duration = Duration::from_millis(20);
-    let mut answered = 0;
+    let mut handled = 0;
     loop {
         std::thread::sleep(GLANCE);
         let count = compiling::signals();
-        if count == answered {
+        if count == handled {
             continue;
         }
-        answered = count;
+        handled = count;
         let run = RUN.lock().unwrap_or_else(PoisonError::into_inner).clone();
         clear_line();
         match (run, count) {

@@ -20,16 +20,16 @@ pub fn done(at: &Path, arguments: &[&str]) -> String {
     out
 }
 
-/// Checks that a command fails and says all of these on standard error.
+/// Checks that a command fails and prints all of these on standard error.
 pub fn refused_with(at: &Path, arguments: &[&str], sentences: &[&str]) {
     let (code, out, err) = octant(at, arguments);
     assert_eq!(code, 1, "{arguments:?}: {out}{err}");
     for sentence in sentences {
-        assert!(err.contains(sentence), "{arguments:?} should say {sentence:?}: {err}");
+        assert!(err.contains(sentence), "{arguments:?} should print {sentence:?}: {err}");
     }
 }
 
-/// Checks that a command fails and says this on standard error.
+/// Checks that a command fails and prints this on standard error.
 pub fn refused(at: &Path, arguments: &[&str], sentence: &str) {
     refused_with(at, arguments, &[sentence]);
 }

@@ -23,7 +23,7 @@ pub fn train_with(out: &Path, workers: usize) -> Command {
     command
 }
 
-/// `octant train` of a tiny detector on made-up scenes, with mosaics in the first epoch.
+/// `octant train` of a tiny detector on synthetic scenes, with mosaics in the first epoch.
 pub fn train_detector(out: &Path, workers: usize) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_octant"));
     command.args(["train", "demo-detect", "--model", "yolov8-tiny", "--json", "--threads", "1"]);
@@ -47,7 +47,7 @@ pub fn train_adapters(out: &Path, workers: usize) -> Command {
     command
 }
 
-/// `octant train` of a tiny Pix2Pix on made-up outlines, whose batches grow after the first epoch.
+/// `octant train` of a tiny Pix2Pix on synthetic outlines, whose batches grow after the first epoch.
 pub fn train_pix2pix(out: &Path, workers: usize) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_octant"));
     command.args(["train", "demo-pix2pix", "--model", "unet_generator-tiny", "--json", "--threads", "1"]);

@@ -87,10 +87,10 @@ impl Executable for CpuExecutable {
 
     fn memory(&self) -> MemoryPlan {
         let bytes = |shapes: &[Shape]| shapes.iter().map(|shape| shape.bytes() as u64).sum::<u64>();
-        let taken_over: u64 = self.inner.donated.iter().flatten().map(|&o| self.inner.outputs[o].bytes() as u64).sum();
+        let reused: u64 = self.inner.donated.iter().flatten().map(|&o| self.inner.outputs[o].bytes() as u64).sum();
         MemoryPlan {
             inputs: bytes(&self.inner.inputs),
-            outputs: bytes(&self.inner.outputs) - taken_over,
+            outputs: bytes(&self.inner.outputs) - reused,
             temporary: self.inner.prepared.plan.working_bytes() as u64,
             code: 0,
         }
@@ -152,7 +152,7 @@ impl Inner {
         let results: Vec<Arc<AlignedBytes>> = results
             .into_iter()
             .zip(&self.outputs)
-            .map(|(taken_over, shape)| taken_over.unwrap_or_else(|| Arc::new(AlignedBytes::zeroed(shape.bytes()))))
+            .map(|(reused, shape)| reused.unwrap_or_else(|| Arc::new(AlignedBytes::zeroed(shape.bytes()))))
             .collect();
         let input_pointers: Vec<*mut u8> = storages.iter().flatten().map(Storage::pointer).collect();
         let output_pointers: Vec<*mut u8> = results.iter().map(|memory| memory.as_ptr().cast_mut()).collect();

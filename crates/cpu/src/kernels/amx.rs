@@ -42,14 +42,14 @@ pub(super) struct Products {
     pub b: *const u16,
     /// Distance between the rows of C in bytes.
     pub c_stride: usize,
-    /// What [`Tiles::square`] brings into the second-level cache meanwhile.
+    /// What [`Tiles::square`] prefetches into the second-level cache.
     pub ahead: Ahead,
 }
 
 /// Memory that is read soon.
 #[repr(C)]
 pub(super) struct Ahead {
-    /// What is asked for next.
+    /// What is prefetched next.
     from: Cell<*const u16>,
     /// Cache lines per block of steps.
     lines: usize,
@@ -60,7 +60,7 @@ impl Ahead {
         Ahead { from: Cell::new(std::ptr::null()), lines: 0 }
     }
 
-    /// Asks for all of `numbers` during `blocks` blocks of steps.
+    /// Prefetches all of `numbers` during `blocks` blocks of steps.
     pub fn of(numbers: &[u16], blocks: usize) -> Ahead {
         const LINE: usize = 64;
         let lines = std::mem::size_of_val(numbers).div_ceil(LINE);

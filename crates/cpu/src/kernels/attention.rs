@@ -86,7 +86,7 @@ impl<'a, T: Stored> Head<'a, T> {
         Head { simd, inputs, batch, head, next: [None; 5] }
     }
 
-    /// Asks for a row of what the next head reads.
+    /// Prefetches a row of what the next head reads.
     #[inline(always)]
     fn fetch_next(&self, row: usize) {
         const LINE: usize = 64;

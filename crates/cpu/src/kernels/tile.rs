@@ -33,7 +33,7 @@ pub(super) struct RowsTile {
     pub live: usize,
     /// Adds to what the result holds instead of overwriting it.
     pub accumulate: bool,
-    /// Memory that will be needed next: fetched meanwhile, `next_step` numbers further with each step of the reduced
+    /// Memory that will be needed next: prefetched, `next_step` numbers further with each step of the reduced
     /// axis. Any mapped address will do.
     pub next: *const f32,
     pub next_step: usize,
@@ -135,14 +135,14 @@ impl<const HEIGHT: usize, const VECTORS: usize> Kernel for Rows<HEIGHT, VECTORS>
 
     #[inline(always)]
     unsafe fn run<V: Vector>(tile: *const RowsTile) {
-        // Heights the registers cannot hold are never asked for; leaving them empty saves compiling them.
+        // Heights the registers cannot hold are never used; leaving them empty saves compiling them.
         if HEIGHT > V::TILE_ROWS[VECTORS - 1] {
             return;
         }
         // SAFETY: the caller's pointers are valid as described at `RowsTile`; V's instruction set is enabled.
         unsafe {
             let tile = &*tile;
-            // The result's lines are asked for now, if there is enough to do until the sums are finished.
+            // The result's lines are prefetched now, if there is enough to do until the sums are finished.
             if tile.segments * tile.length >= LONG {
                 prefetch_result::<V, HEIGHT, VECTORS>(tile.out, tile.column);
             }
@@ -157,7 +157,7 @@ impl<const HEIGHT: usize, const VECTORS: usize> Kernel for Rows<HEIGHT, VECTORS>
     }
 }
 
-/// Asks for the lines of the result.
+/// Prefetches the lines of the result.
 #[inline(always)]
 unsafe fn prefetch_result<V: Vector, const HEIGHT: usize, const VECTORS: usize>(out: *const *mut f32, column: usize) {
     for m in 0..HEIGHT {

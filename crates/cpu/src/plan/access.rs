@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn splitting_an_axis_asks_for_a_finer_loop() {
+    fn splitting_an_axis_needs_a_finer_loop() {
         let mut space = Space::over(&[12, 5]);
         let obstacle = through_reshape(&space.identity(), &[12, 5], &[4, 3, 5], &space.dims()).unwrap_err();
         assert_eq!(obstacle, Obstacle::Split { dimension: 0, inner: 3 });

@@ -13,7 +13,7 @@ use octant_graph::{DType, Graph, HostTensor, Op, OpClass, ValueId};
 use std::collections::{BTreeSet, HashSet};
 
 /// A value whose arithmetic costs more than this is stored once rather than computed in several loops.
-const DEAR: u32 = 40;
+const EXPENSIVE: u32 = 40;
 /// A loop with more instructions than this would no longer keep its registers in the first-level cache.
 const LONGEST: u32 = 120;
 
@@ -83,7 +83,7 @@ pub(crate) fn stored_values(graph: &Graph, forced: &HashSet<ValueId>) -> HashSet
     }
     let needed = stored.clone();
     let costs = costs(graph, &stored);
-    store_dear_values(graph, &costs, &mut stored);
+    store_expensive_values(graph, &costs, &mut stored);
     traffic::drop_needless(graph, &needed, &mut stored);
     // A reshape of stored memory is the same memory.
     for node in graph.nodes() {
@@ -133,7 +133,7 @@ fn costs(graph: &Graph, stored: &HashSet<ValueId>) -> Vec<Cost> {
 }
 
 /// Visits nodes in reverse order, so that it is known in how many loops a value would be computed.
-fn store_dear_values(graph: &Graph, costs: &[Cost], stored: &mut HashSet<ValueId>) {
+fn store_expensive_values(graph: &Graph, costs: &[Cost], stored: &mut HashSet<ValueId>) {
     let mut loops: Vec<BTreeSet<ValueId>> = vec![BTreeSet::new(); graph.values().len()];
     for node in graph.nodes().iter().rev() {
         let Some(&output) = node.outputs.first() else { continue };
@@ -141,8 +141,8 @@ fn store_dear_values(graph: &Graph, costs: &[Cost], stored: &mut HashSet<ValueId
             let cost = &costs[output.index()];
             let size = graph.shape(output).bytes();
             let large_reads = cost.reads.iter().filter(|&&read| graph.shape(read).bytes() * 2 > size).count();
-            let dear = cost.arithmetic > DEAR || large_reads > 1;
-            if (loops[output.index()].len() > 1 && dear) || cost.arithmetic > LONGEST || large_reads > 10 {
+            let is_expensive = cost.arithmetic > EXPENSIVE || large_reads > 1;
+            if (loops[output.index()].len() > 1 && is_expensive) || cost.arithmetic > LONGEST || large_reads > 10 {
                 stored.insert(output);
             }
         }

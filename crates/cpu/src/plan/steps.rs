@@ -46,7 +46,7 @@ pub(crate) struct KernelStep {
     pub op: Op,
     pub inputs: Vec<(BufferId, Shape)>,
     pub outputs: Vec<(BufferId, Shape)>,
-    /// The layer that asked for it, for profiles.
+    /// The layer that it belongs to, for profiles.
     pub path: std::sync::Arc<str>,
     /// A loop that is run over every finished part of a convolution's result while it is still in the cache. It reads and
     /// overwrites that result.

@@ -52,7 +52,7 @@ impl KeptWeights {
         self.0.read().unwrap_or_else(PoisonError::into_inner).made_from.is_now(memory)
     }
 
-    /// Whether no run has asked for them: what a kernel packs follows from shapes, so none will after the first.
+    /// Whether no run has used them: what a kernel packs follows from shapes, so none will after the first.
     pub fn are_unused(&self) -> bool {
         self.0.read().unwrap_or_else(PoisonError::into_inner).bytes.is_empty()
     }

@@ -57,7 +57,7 @@ impl Memory {
     /// A buffer as elements to read.
     ///
     /// # Safety
-    /// The buffer holds at least `count` elements of type `T`, and no step writes them meanwhile.
+    /// The buffer holds at least `count` elements of type `T`, and no step writes them while the slice lives.
     pub unsafe fn read<T>(&self, buffer: usize, count: usize) -> &[T] {
         if count == 0 {
             return &[];
@@ -69,7 +69,7 @@ impl Memory {
     /// A buffer as elements to write.
     ///
     /// # Safety
-    /// The buffer holds at least `count` elements of type `T`, and nothing else touches them meanwhile.
+    /// The buffer holds at least `count` elements of type `T`, and nothing else touches them while the slice lives.
     #[allow(clippy::mut_from_ref, reason = "the plan, not the borrow checker, knows which step owns a buffer")]
     pub unsafe fn write<T>(&self, buffer: usize, count: usize) -> &mut [T] {
         if count == 0 {

@@ -106,7 +106,7 @@ impl Prepared {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner).as_mut_ptr()
     }
 
-    /// Begins a run. Runs of the same program go on at the same time as long as each finds the kept values of its own inputs; one
+    /// Begins a run. Runs of the same program are concurrent as long as each finds the kept values of its own inputs; one
     /// that has to make them, because its weights are others, has the program to itself.
     pub fn enter(&self, memory: &Memory) -> Entered<'_> {
         let shared = self.steady.read().unwrap_or_else(PoisonError::into_inner);

@@ -2,7 +2,7 @@
 
 use std::arch::x86_64::__cpuid_count;
 
-/// Asks the kernel for the tile registers (once per process); true when chip and kernel both agree.
+/// Requests the tile registers from the operating system (once per process); true when chip and kernel both agree.
 pub(super) fn request() -> bool {
     chip_has_bf16_tiles() && kernel_grants_tiles()
 }
@@ -18,7 +18,7 @@ fn chip_has_bf16_tiles() -> bool {
 fn kernel_grants_tiles() -> bool {
     const ARCH_REQ_XCOMP_PERM: libc::c_long = 0x1023;
     const XFEATURE_XTILEDATA: libc::c_long = 18;
-    // SAFETY: the call only asks for a permission; an old kernel answers with an error.
+    // SAFETY: the call only requests a permission; an old kernel returns an error.
     unsafe { libc::syscall(libc::SYS_arch_prctl, ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA) == 0 }
 }
 

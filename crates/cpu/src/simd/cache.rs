@@ -4,7 +4,7 @@ use std::sync::OnceLock;
 
 /// Bytes of a core's second-level cache. Loops are ordered by it; results do not depend on it.
 pub(crate) fn second_level_bytes() -> usize {
-    /// Where the processor does not say.
+    /// Where the processor does not report it.
     const USUAL: usize = 1 << 20;
     static BYTES: OnceLock<usize> = OnceLock::new();
     *BYTES.get_or_init(|| described().unwrap_or(USUAL))

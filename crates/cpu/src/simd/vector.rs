@@ -68,7 +68,7 @@ pub trait Vector: Copy + 'static {
             }
         }
     }
-    /// Asks for the cache line at `at` ahead of its use; any address is allowed.
+    /// Prefetches the cache line at `at`; any address is allowed.
     #[inline(always)]
     fn prefetch(at: *const f32) {
         let _ = at;

@@ -47,7 +47,7 @@ pub const KERNELS: [KernelEntry; 9] = [
     entry::<update::UpdateKernel>(),
 ];
 
-/// The kernels for convolutions, in the order in which they are asked.
+/// The kernels for convolutions, in the order in which they are tried.
 pub const CONVOLUTIONS: [fn(&ConvTask, &GpuProfile) -> Option<Choice>; 3] =
     [depthwise::choose, few_channels::choose, tensor_core::choose];
 

@@ -94,7 +94,7 @@ impl Driver {
             return Ok(());
         }
         let mut words = null();
-        // SAFETY: the driver answers text of its own that lives as long as the process, or leaves the null.
+        // SAFETY: the driver returns text of its own that lives as long as the process, or leaves the null.
         let words = unsafe {
             (self.get_error)(result, &mut words);
             if words.is_null() { "an unknown error".into() } else { CStr::from_ptr(words).to_string_lossy() }
@@ -130,7 +130,7 @@ impl Driver {
         Ok(value)
     }
 
-    /// The kernel called `entry` of a compiled program, which may ask for that many bytes of shared memory when it starts.
+    /// The kernel called `entry` of a compiled program, which may request that many bytes of shared memory when it starts.
     pub fn kernel(&self, program: &[u8], entry: &CStr, shared: u32) -> Result<CompiledKernel, String> {
         const SHARED_MEMORY: c_int = 8;
         let (mut library, mut kernel) = (null_mut(), null_mut());

@@ -236,9 +236,9 @@ impl CallFrame {
         unsafe { ((*self.api).error_create)(&mut args) }
     }
 
-    /// Fills in the handler's version and traits, if this call asks for them.
-    fn answer_metadata(&mut self) -> bool {
-        // SAFETY: a link of this kind is the beginning of that extension, and XLA asks for its metadata to be filled in.
+    /// Fills in the handler's version and traits, if this call requests them.
+    fn fill_metadata(&mut self) -> bool {
+        // SAFETY: a link of this kind is the beginning of that extension, and XLA requests its metadata to be filled in.
         unsafe {
             let Some(link) = self.extension_start.as_ref().filter(|link| link.kind == METADATA) else { return false };
             let metadata = &mut *(*(link as *const Extension).cast::<MetadataExtension>()).metadata;
@@ -251,7 +251,7 @@ impl CallFrame {
     }
 }
 
-/// Runs a handler: answers metadata requests, decodes the stage and converts errors.
+/// Runs a handler: handles metadata requests, decodes the stage and converts errors.
 ///
 /// # Safety
 /// `frame` must come from XLA.
@@ -261,7 +261,7 @@ pub unsafe fn handle(
 ) -> *mut Error {
     // SAFETY: passed on from the caller.
     let frame = unsafe { &mut *frame };
-    if frame.answer_metadata() {
+    if frame.fill_metadata() {
         return null_mut();
     }
     let stage = match frame.stage {

@@ -47,7 +47,7 @@ pub trait GpuKernel {
     /// The macros that the source is compiled with.
     fn defines(descriptor: &Self::Descriptor) -> Vec<String>;
 
-    /// Bytes of shared memory to ask for at the launch, beside those that the source declares.
+    /// Bytes of shared memory to request at the launch, beside those that the source declares.
     fn shared(_: &Self::Descriptor) -> u32 {
         0
     }
@@ -85,7 +85,7 @@ pub fn accepts<K: GpuKernel>(encoded: &Encoded, shapes: [&[Dims]; 2], gpu: &GpuF
     let shared = K::shared(&descriptor) as usize;
     if shared > gpu.shared_memory {
         return Err(format!(
-            "{} asks for {shared} bytes of shared memory, and the GPU has {}",
+            "{} requests {shared} bytes of shared memory, and the GPU has {}",
             K::NAME,
             gpu.shared_memory
         ));

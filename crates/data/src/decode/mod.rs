@@ -1,6 +1,6 @@
 //! Files to pixels: JPEG, PNG, BMP, WebP, TIFF and GIF, recognized by content.
 //!
-//! Sizes are checked against [`DecodeLimits`] before anything is allocated for them, so a file of a hundred bytes cannot ask
+//! Sizes are checked against [`DecodeLimits`] before anything is allocated for them, so a file of a hundred bytes cannot request
 //! for gigabytes. Images are rotated upright according to their EXIF data.
 
 mod bmp;

@@ -1,7 +1,7 @@
 //! COCO's json: images, categories and annotations in one file.
 
 use super::{DetectionSet, Dropped, LabeledImage, RelativeBox, checked};
-use crate::{DataError, JudgedBox, JudgedImage};
+use crate::{DataError, GroundTruthImage, GroundTruthObject};
 use serde_json::Value;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -34,12 +34,12 @@ pub(super) fn open(file: &Path, root: Option<&Path>) -> Result<DetectionSet, Dat
     }
     let positions: HashMap<u64, usize> = images.iter().enumerate().map(|(position, (id, _))| (*id, position)).collect();
     let mut boxes: Vec<Vec<RelativeBox>> = vec![Vec::new(); images.len()];
-    let mut judged: Vec<Vec<JudgedBox>> = vec![Vec::new(); images.len()];
+    let mut ground_truth: Vec<Vec<GroundTruthObject>> = vec![Vec::new(); images.len()];
     let mut dropped = Vec::new();
     for annotation in list("annotations")? {
         match object(annotation, &classes, &positions) {
             Ok((position, object)) => {
-                judged[position].push(object);
+                ground_truth[position].push(object);
                 match learned(&object, &images[position].1, classes.len()) {
                     _ if object.crowd => {}
                     Ok(learned) => boxes[position].push(learned),
@@ -49,9 +49,9 @@ pub(super) fn open(file: &Path, root: Option<&Path>) -> Result<DetectionSet, Dat
             Err(reason) => dropped.push(left_out(file, annotation, image_of(annotation, &positions), &reason)),
         }
     }
-    let labeled = images.into_iter().zip(boxes).zip(judged).map(|(((id, image), boxes), objects)| {
-        let judged = JudgedImage { height: image.height as usize, width: image.width as usize, objects };
-        LabeledImage { path: image.path, boxes, id, judged: Some(Arc::new(judged)) }
+    let labeled = images.into_iter().zip(boxes).zip(ground_truth).map(|(((id, image), boxes), objects)| {
+        let ground_truth = GroundTruthImage { height: image.height as usize, width: image.width as usize, objects };
+        LabeledImage { path: image.path, boxes, id, ground_truth: Some(Arc::new(ground_truth)) }
     });
     Ok(DetectionSet { categories: ids, ..DetectionSet::new(labeled.collect(), names, dropped) })
 }
@@ -119,12 +119,12 @@ fn described(file: &Path, image: &Value, folders: &[PathBuf]) -> Result<(u64, De
     Ok((id, Described { path, width, height }))
 }
 
-/// An annotation as it is judged, and the position of its image.
+/// An annotation as evaluation counts it, and the position of its image.
 fn object(
     annotation: &Value,
     classes: &HashMap<u64, u32>,
     positions: &HashMap<u64, usize>,
-) -> Result<(usize, JudgedBox), String> {
+) -> Result<(usize, GroundTruthObject), String> {
     let number = |key: &str| annotation.get(key).and_then(Value::as_u64);
     let image = image_of(annotation, positions).ok_or("its image is not in the file")?;
     let class = number("category_id").and_then(|id| classes.get(&id)).ok_or("its category is not in the file")?;
@@ -135,11 +135,11 @@ fn object(
     };
     let area = annotation.get("area").and_then(Value::as_f64).unwrap_or(width * height);
     let crowd = annotation.get("iscrowd").is_some_and(|crowd| crowd.as_u64() == Some(1));
-    Ok((image, JudgedBox { class: *class, corners: [x, y, x + width, y + height], area, crowd }))
+    Ok((image, GroundTruthObject { class: *class, corners: [x, y, x + width, y + height], area, crowd }))
 }
 
 /// What is learned of an object: boxes may reach over the edge of the image by a part of a pixel.
-fn learned(object: &JudgedBox, image: &Described, classes: usize) -> Result<RelativeBox, String> {
+fn learned(object: &GroundTruthObject, image: &Described, classes: usize) -> Result<RelativeBox, String> {
     let sides = [image.width, image.height];
     let corners = std::array::from_fn(|index| (object.corners[index] / sides[index % 2]).clamp(0.0, 1.0));
     checked(object.class, corners, classes)

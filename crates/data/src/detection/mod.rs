@@ -29,7 +29,7 @@ pub use yaml::yaml_settings;
 
 use crate::decode::{DecodeOptions, announced_size, read_image};
 use crate::listing::Split;
-use crate::{DataError, Dataset, JudgedBox, JudgedImage, LabeledBox, Sample, Target};
+use crate::{DataError, Dataset, GroundTruthImage, GroundTruthObject, LabeledBox, Sample, Target};
 use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
@@ -54,7 +54,7 @@ pub struct LabeledImage {
     /// The number that COCO's files know it by, or would.
     pub id: u64,
     /// What COCO's evaluation counts.
-    pub judged: Option<Arc<JudgedImage>>,
+    pub ground_truth: Option<Arc<GroundTruthImage>>,
 }
 
 /// A label that is not used, and why.
@@ -142,9 +142,9 @@ impl DetectionSet {
             if single {
                 image.boxes.iter_mut().for_each(|object| object.class = 0);
             }
-            if let Some(judged) = image.judged.as_mut().map(Arc::make_mut) {
-                judged.objects.retain(|object| only.is_empty() || only.contains(&object.class));
-                judged.objects.iter_mut().filter(|_| single).for_each(|object| object.class = 0);
+            if let Some(ground_truth) = image.ground_truth.as_mut().map(Arc::make_mut) {
+                ground_truth.objects.retain(|object| only.is_empty() || only.contains(&object.class));
+                ground_truth.objects.iter_mut().filter(|_| single).for_each(|object| object.class = 0);
             }
         }
         if single {
@@ -177,10 +177,10 @@ impl Dataset for DetectionSet {
     }
 
     /// Every form of labels is evaluated in pixels of the files, so that its figures are those of its COCO form.
-    fn judged(&self, index: usize) -> Option<Arc<JudgedImage>> {
+    fn ground_truth(&self, index: usize) -> Option<Arc<GroundTruthImage>> {
         let labeled = &self.images[index];
-        if labeled.judged.is_some() {
-            return labeled.judged.clone();
+        if labeled.ground_truth.is_some() {
+            return labeled.ground_truth.clone();
         }
         let size = &self.sizes[index];
         if size.get().is_none() {
@@ -192,9 +192,9 @@ impl Dataset for DetectionSet {
             let [x0, y0, x1, y1] = object.corners;
             let corners = [x0 * width as f64, y0 * height as f64, x1 * width as f64, y1 * height as f64];
             let area = (corners[2] - corners[0]) * (corners[3] - corners[1]);
-            JudgedBox { class: object.class, corners, area, crowd: false }
+            GroundTruthObject { class: object.class, corners, area, crowd: false }
         };
-        Some(Arc::new(JudgedImage { height, width, objects: labeled.boxes.iter().map(object).collect() }))
+        Some(Arc::new(GroundTruthImage { height, width, objects: labeled.boxes.iter().map(object).collect() }))
     }
 
     fn coco_id(&self, index: usize) -> Option<u64> {

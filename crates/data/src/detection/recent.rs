@@ -14,7 +14,7 @@ const BLOCK: u64 = 128;
 /// Images that are kept: workers that are ahead are in the next block. At most 315 MB at 640².
 const KEPT: usize = 2 * BLOCK as usize;
 
-/// One image. Whoever comes first decodes it while the others wait.
+/// One image. The first consumer decodes it while the others wait.
 type Slot = Arc<Mutex<Option<Arc<Boxed>>>>;
 
 /// A data set of boxes whose images have a longer side of that length, and of which the latest are kept.
@@ -31,7 +31,7 @@ struct Kept {
 }
 
 impl Kept {
-    /// The slot of an image; the one that was not asked for the longest makes room.
+    /// The slot of an image; the least recently used one makes room.
     fn slot(&mut self, index: usize) -> Slot {
         self.clock += 1;
         if self.slots.len() >= KEPT && !self.slots.contains_key(&index) {

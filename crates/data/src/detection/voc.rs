@@ -44,7 +44,7 @@ pub(super) fn open(folder: &Path, part: Split) -> Result<DetectionSet, DataError
             };
             result.map_err(note).ok()
         });
-        LabeledImage { boxes: boxes.collect(), path: annotation.image.clone(), id, judged: None }
+        LabeledImage { boxes: boxes.collect(), path: annotation.image.clone(), id, ground_truth: None }
     });
     let images: Vec<LabeledImage> = images.collect();
     Ok(DetectionSet::new(images, names, dropped))

@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_understood_is_said() {
+    fn what_is_not_understood_is_reported() {
         for (text, part) in
             [("a: [1, 2", "closed"), ("nothing", "key"), ("a: *b", "anchor"), ("names:\n    x: 1\n  y: 2", "indented")]
         {

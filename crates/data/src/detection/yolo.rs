@@ -21,7 +21,7 @@ pub(super) fn open(file: &Path, part: Split) -> Result<DetectionSet, DataError> 
         .enumerate()
         .map(|(index, (path, id))| {
             let boxes = labels(&label_file(&path), index, names.len(), &mut dropped)?;
-            Ok(LabeledImage { path, boxes, id, judged: None })
+            Ok(LabeledImage { path, boxes, id, ground_truth: None })
         })
         .collect::<Result<Vec<_>, DataError>>()?;
     Ok(DetectionSet::new(images, names, dropped))

@@ -131,7 +131,7 @@ impl Rows {
 /// Every byte of −1, the class of a slot without a box.
 const NO_BOX: u8 = 0xff;
 
-/// The memory of a batch that nobody writes to any more.
+/// The memory of a batch that is no longer written to.
 struct Blocks {
     images: Block,
     targets: Block,
@@ -206,7 +206,7 @@ impl Assembly {
         self.missing == 0
     }
 
-    /// Mixes rows where that was asked for and makes sense; the share that each row keeps.
+    /// Mixes rows where that is set and makes sense; the share that each row keeps.
     fn mix(&self, blocks: &mut Blocks, layout: &RowLayout, job: &Job) -> Option<Vec<f32>> {
         let mix = job.config.mix.as_ref()?;
         let dims = layout.image.dims().try_into().ok()?;
@@ -241,9 +241,9 @@ impl Assembly {
         let mut dims = vec![rows];
         dims.extend(layout.image.dims());
         let mut targets = targets(&layout.target, rows, max_boxes, blocks.targets, blocks.box_classes);
-        if let Targets::Boxes { judged, .. } = &mut targets {
-            let of_row = |index: &Option<u64>| index.and_then(|index| job.dataset.judged(index as usize));
-            *judged = self.indices.iter().map(of_row).collect();
+        if let Targets::Boxes { ground_truth, .. } = &mut targets {
+            let of_row = |index: &Option<u64>| index.and_then(|index| job.dataset.ground_truth(index as usize));
+            *ground_truth = self.indices.iter().map(of_row).collect();
         }
         Ok(Batch {
             position: self.position,
@@ -282,7 +282,7 @@ fn targets(layout: &TargetLayout, rows: usize, max_boxes: usize, block: Block, b
         TargetLayout::Boxes => Targets::Boxes {
             corners: tensor(DType::F32, vec![rows, max_boxes, 4], bytes),
             classes: tensor(DType::I32, vec![rows, max_boxes], box_classes.freeze()),
-            judged: Vec::new(),
+            ground_truth: Vec::new(),
         },
     }
 }

@@ -10,7 +10,7 @@ mod mix;
 mod pool;
 mod worker;
 
-use crate::{DataError, Dataset, JudgedImage, LastBatch, Position, Sampler, Transform};
+use crate::{DataError, Dataset, GroundTruthImage, LastBatch, Position, Sampler, Transform};
 use assembly::RowLayout;
 pub use mix::Mix;
 use octant_tensor::HostTensor;
@@ -26,7 +26,7 @@ use worker::{Shared, worker};
 pub enum Corrupt {
     /// End the stream with an error that names it.
     Fatal,
-    /// Leave its row invalid, note it in [`Loader::skipped`], go on.
+    /// Leave its row invalid, note it in [`Loader::skipped`], continue.
     Skip,
 }
 
@@ -100,7 +100,7 @@ pub enum Targets {
         /// Class numbers, −1 where there is no box: i32 `[n, max_boxes]`.
         classes: HostTensor,
         /// The objects of every row as the data set's own evaluation counts them, where it has rules of its own.
-        judged: Vec<Option<Arc<JudgedImage>>>,
+        ground_truth: Vec<Option<Arc<GroundTruthImage>>>,
     },
 }
 
@@ -231,7 +231,7 @@ impl Loader {
     }
 }
 
-/// Batches in order; workers prepare the next ones meanwhile. Dropping it stops and joins the workers.
+/// Batches in order; workers prepare the next ones concurrently. Dropping it stops and joins the workers.
 pub struct Batches {
     shared: Arc<Shared>,
     job: Arc<Job>,

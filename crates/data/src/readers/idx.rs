@@ -60,7 +60,7 @@ fn parse_plain(mut source: impl Read) -> Result<IdxArray, String> {
     };
     let mut values = Vec::new();
     // The buffer grows with what really arrives: a header alone cannot make us allocate. One byte more than
-    // announced is asked for to notice files that go on.
+    // announced is read, to notice files that are longer.
     let outcome = source.take(size + 1).read_to_end(&mut values);
     if (values.len() as u64) < size {
         let cause = outcome.err().map_or("the file is cut off".to_string(), |error| error.to_string());
@@ -68,7 +68,7 @@ fn parse_plain(mut source: impl Read) -> Result<IdxArray, String> {
     }
     outcome.map_err(|error| format!("its end cannot be read ({error})"))?;
     if values.len() as u64 > size {
-        return Err(format!("it goes on after the {size} values that its header announces"));
+        return Err(format!("it continues after the {size} values that its header announces"));
     }
     Ok(IdxArray { dims, values })
 }
@@ -172,7 +172,7 @@ mod tests {
     fn broken_files_say_what_is_wrong() {
         let problem = |bytes: &[u8]| parse_idx(bytes).unwrap_err();
         assert!(problem(&file(&[2, 3, 4], 23)).contains("only 23 could be read"));
-        assert!(problem(&file(&[2, 3, 4], 25)).contains("goes on after"));
+        assert!(problem(&file(&[2, 3, 4], 25)).contains("continues after"));
         assert!(problem(&file(&[u32::MAX; 4], 25)).contains("more than the limit"));
         assert!(problem(b"PNG").contains("not an IDX file") || problem(b"PNG").contains("header"));
         assert!(problem(&[0, 0, 0x0d, 1, 0, 0, 0, 0]).contains("unsigned bytes"));

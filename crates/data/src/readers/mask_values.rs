@@ -1,4 +1,4 @@
-//! From the values of a mask file to 0 and 1, and how masks of several classes are told from those of one.
+//! From the values of a mask file to 0 and 1, and how masks of several classes are distinguished from those of one.
 //!
 //! A mask of one class has two values or colors: 0 and 1, 0 and 255, or those of a palette. Edges may be softened, which
 //! gives many values between black and white, and lossy formats add noise: both are cut at the middle. Masks of several

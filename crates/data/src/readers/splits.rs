@@ -40,7 +40,7 @@ pub fn join_splits(splits: &[NamedSplit]) -> Joined {
     Joined::new(splits.iter().map(|(_, dataset)| dataset.clone()).collect())
 }
 
-/// Layouts without splits give the same samples whichever is asked for.
+/// Layouts without splits give the same samples whichever is requested.
 fn is_same(first: &dyn Dataset, second: &dyn Dataset) -> bool {
     first.len() == second.len() && (0..first.len()).all(|index| first.location(index) == second.location(index))
 }

@@ -25,7 +25,7 @@ fn left_out(splits: &[NamedSplit]) -> FindingKind {
     FindingKind { name: "left out", about: "labels and files that would not be learned", is_error: true, lines }
 }
 
-/// Classes that one split has and the other lacks: nothing to learn them from, or nothing to judge them on.
+/// Classes that one split has and the other lacks: nothing to train on, or nothing to evaluate on.
 fn class_differences(splits: &[NamedSplit]) -> [Vec<String>; 2] {
     let [(_, train), (_, test)] = splits else { return Default::default() };
     let lacks = |set: &dyn Dataset, other: &dyn Dataset| -> Vec<String> {
@@ -64,24 +64,24 @@ pub fn findings(survey: &Survey, dataset: &Joined, splits: &[NamedSplit]) -> Vec
         list.push(twins.positions.join(" = "));
     }
     let kind = |name, about, is_error, lines| FindingKind { name, about, is_error, lines };
-    let [unlearned, unjudged] = class_differences(splits);
+    let [unlearned, unevaluated] = class_differences(splits);
     let is_refused = match splits {
-        [(_, train), (_, test)] => Matched::refuse_unjudged_classes(&**train, &**test).is_err(),
+        [(_, train), (_, test)] => Matched::refuse_unevaluated_classes(&**train, &**test).is_err(),
         _ => false,
     };
     vec![
-        kind("class alone", "there is nothing to tell it from; training refuses it", true, class_alone(dataset)),
+        kind("class alone", "classification needs two; training refuses it", true, class_alone(dataset)),
         kind("classes only in test", "no sample of them to learn from; training refuses them", true, unlearned),
         kind(
             "classes only in train",
-            "no sample of them to be judged on; training refuses them unless there is an empty folder",
+            "no sample of them to evaluate on; training refuses them unless there is an empty folder",
             is_refused,
-            unjudged,
+            unevaluated,
         ),
         kind("corrupt", "cannot be decoded", true, reasons(&survey.corrupt)),
         kind("mismatched", "mask and image do not belong together", true, reasons(&survey.mismatched)),
         kind("contradicting", "equal images with different targets", true, contradictions),
-        kind("in both splits", "equal images to learn from and to be judged on", false, leaks),
+        kind("in both splits", "equal images to train on and to evaluate on", false, leaks),
         kind("duplicate", "equal images", false, duplicates),
         kind("empty masks", "nothing is marked", false, survey.empty_masks.clone()),
         kind("empty classes", "no sample has this class", false, survey.empty_classes.clone()),

@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn terminals_are_told_apart() {
+    fn terminals_are_distinguished() {
         let with = |set: &[(&str, &str)]| {
             let set: Vec<(String, String)> = set.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect();
             Graphics::detect(move |name| set.iter().find(|(k, _)| k == name).map(|(_, v)| v.clone()))

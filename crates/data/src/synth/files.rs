@@ -1,4 +1,4 @@
-//! The files of made-up data sets, written on all cores.
+//! The files of synthetic data sets, written on all cores.
 
 use super::{SCENE_CLASSES, SynthSize, create, infrared, label_lines, regression, scene, shapes, write_text};
 use crate::{DataError, write_png_u8};

@@ -1,4 +1,4 @@
-//! Data sets made up from a seed, written as real ones are: infrared scenes with small targets, shapes to classify and
+//! Synthetic data sets from a seed, written as real ones are: infrared scenes with small targets, shapes to classify and
 //! to detect, and a regression task.
 //!
 //! They let every recipe run without a download. An image depends on (seed, number) alone, so a larger set begins with

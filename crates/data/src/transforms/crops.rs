@@ -31,7 +31,7 @@ pub(super) const fn default_erasing_ratio() -> (f32, f32) {
     (0.3, 3.3)
 }
 
-/// As detectors are judged: scaled to the square's side whatever the size, the odd row or column of gray behind.
+/// As detectors are evaluated: scaled to the square's side whatever the size, the odd row or column of gray behind.
 fn letterbox(sample: &mut Sample, side: usize) -> Result<(), String> {
     let (height, width) = joint::size(sample);
     let ratio = side as f64 / height.max(width).max(1) as f64;

@@ -136,7 +136,7 @@ impl TransformStep {
         }
     }
 
-    /// The largest image that the step itself asks for, height and width; nothing where that follows from its input.
+    /// The largest image that the step itself produces, height and width; nothing where that follows from its input.
     pub fn wanted_size(&self) -> Option<(usize, usize)> {
         match *self {
             TransformStep::Resize { size, .. }

@@ -41,7 +41,7 @@ pub struct OnnxOptions {
     pub opset: i64,
     /// Images outside are `[N, C, H, W]`; otherwise `[N, H, W, C]`. Inputs and outputs of four axes are images.
     pub channels_first: bool,
-    /// Facts for whoever reads the file: classes, preprocessing, licenses.
+    /// Facts for readers of the file: classes, preprocessing, licenses.
     pub metadata: Vec<(String, String)>,
     /// What the outputs are called, in order.
     pub outputs: Vec<String>,

@@ -36,7 +36,7 @@ impl OnnxModel {
         Ok(OnnxModel { proto })
     }
 
-    /// What it says about itself, by key.
+    /// Its metadata, by key.
     pub fn metadata(&self) -> Vec<(String, String)> {
         self.proto.metadata_props.iter().map(|entry| (entry.key.clone(), entry.value.clone())).collect()
     }

@@ -46,7 +46,7 @@ pub struct StablehloOptions {
     pub weights_beside: bool,
     /// The name of the program.
     pub name: String,
-    /// Facts for whoever reads the file. Keys get the prefix `octant.` where they have none.
+    /// Facts for readers of the file. Keys get the prefix `octant.` where they have none.
     pub metadata: Vec<(String, String)>,
     /// What the outputs are called, in order.
     pub outputs: Vec<String>,

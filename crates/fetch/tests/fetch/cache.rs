@@ -1,7 +1,7 @@
 //! Failing downloads: cut connections, wrong content, refused requests.
 
 use octant_fetch::{Checksum, DownloadCache, FetchError, Item};
-use octant_testing::http::{Answer, Server};
+use octant_testing::http::{HttpResponse, Server};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tempfile::TempDir;
@@ -33,7 +33,7 @@ fn quiet() -> impl FnMut(u64, Option<u64>) {
 
 #[test]
 fn a_file_is_fetched_once_and_found_afterwards() {
-    let server = Server::start(|_, request| Answer::of(&content(), request));
+    let server = Server::start(|_, request| HttpResponse::of(&content(), request));
     let folder = tempfile::tempdir().unwrap();
     let mut seen = Vec::new();
     let path = cache(&folder).get(&item(&server.address), &mut |done, total| seen.push((done, total))).unwrap();
@@ -44,11 +44,11 @@ fn a_file_is_fetched_once_and_found_afterwards() {
 }
 
 #[test]
-fn a_cut_connection_goes_on_where_it_stopped() {
+fn a_cut_connection_resumes_where_it_stopped() {
     let server = Server::start(|number, request| match number {
-        0 => Answer::of(&content(), request).with("etag", "\"1\"").cut_after(400_000),
-        1 => Answer::of(&content(), request).with("etag", "\"1\"").cut_after(100_000),
-        _ => Answer::of(&content(), request).with("etag", "\"1\""),
+        0 => HttpResponse::of(&content(), request).with("etag", "\"1\"").cut_after(400_000),
+        1 => HttpResponse::of(&content(), request).with("etag", "\"1\"").cut_after(100_000),
+        _ => HttpResponse::of(&content(), request).with("etag", "\"1\""),
     });
     let folder = tempfile::tempdir().unwrap();
     let lines = Arc::new(Mutex::new(Vec::new()));
@@ -62,10 +62,10 @@ fn a_cut_connection_goes_on_where_it_stopped() {
 }
 
 #[test]
-fn another_process_goes_on_where_one_was_killed() {
+fn another_process_resumes_where_one_was_killed() {
     let server = Server::start(|number, request| match number {
-        0..3 => Answer::of(&content(), request).cut_after(if number == 0 { 300_000 } else { 0 }),
-        _ => Answer::of(&content(), request),
+        0..3 => HttpResponse::of(&content(), request).cut_after(if number == 0 { 300_000 } else { 0 }),
+        _ => HttpResponse::of(&content(), request),
     });
     let folder = tempfile::tempdir().unwrap();
     let error = cache(&folder).get(&item(&server.address), &mut quiet()).unwrap_err();
@@ -78,8 +78,8 @@ fn another_process_goes_on_where_one_was_killed() {
 #[test]
 fn a_server_that_ignores_ranges_is_read_from_the_beginning() {
     let server = Server::start(|number, _| match number {
-        0 => Answer::whole(&content()).cut_after(400_000),
-        _ => Answer::whole(&content()),
+        0 => HttpResponse::whole(&content()).cut_after(400_000),
+        _ => HttpResponse::whole(&content()),
     });
     let folder = tempfile::tempdir().unwrap();
     let path = cache(&folder).get(&item(&server.address), &mut quiet()).unwrap();
@@ -89,20 +89,20 @@ fn a_server_that_ignores_ranges_is_read_from_the_beginning() {
 
 #[test]
 fn a_file_with_another_checksum_is_thrown_away() {
-    let server = Server::start(|_, request| Answer::of(&vec![7; 1_000_000], request));
+    let server = Server::start(|_, request| HttpResponse::of(&vec![7; 1_000_000], request));
     let folder = tempfile::tempdir().unwrap();
     let error = cache(&folder).get(&item(&server.address), &mut quiet()).unwrap_err();
     assert!(matches!(error, FetchError::WrongChecksum { .. }), "{error}");
     assert!(error.to_string().contains(&SHA256[..8]), "{error}");
     let again = cache(&folder).get(&item(&server.address), &mut quiet());
     assert!(again.is_err());
-    // Nothing of it was kept: the second attempt asked for the whole again.
+    // Nothing of it was kept: the second attempt requested the whole again.
     assert_eq!(server.log(), ["GET /weights.pth", "GET /weights.pth"]);
 }
 
 #[test]
 fn the_beginning_of_another_version_does_not_spoil_the_file() {
-    let server = Server::start(|_, request| Answer::of(&content(), request));
+    let server = Server::start(|_, request| HttpResponse::of(&content(), request));
     let folder = tempfile::tempdir().unwrap();
     let part = folder.path().join(".unfinished/models/weights.pth");
     std::fs::create_dir_all(part.parent().unwrap()).unwrap();
@@ -113,16 +113,16 @@ fn the_beginning_of_another_version_does_not_spoil_the_file() {
 }
 
 #[test]
-fn passing_problems_are_waited_for_and_lasting_ones_are_said() {
+fn passing_problems_are_waited_for_and_lasting_ones_are_reported() {
     let busy = Server::start(|number, request| match number {
-        0..2 => Answer::status(503),
-        _ => Answer::of(&content(), request),
+        0..2 => HttpResponse::status(503),
+        _ => HttpResponse::of(&content(), request),
     });
     let folder = tempfile::tempdir().unwrap();
     cache(&folder).get(&item(&busy.address), &mut quiet()).unwrap();
     assert_eq!(busy.requests().len(), 3);
 
-    let gone = Server::start(|_, _| Answer::status(404));
+    let gone = Server::start(|_, _| HttpResponse::status(404));
     let folder = tempfile::tempdir().unwrap();
     let error = cache(&folder).get(&item(&gone.address), &mut quiet()).unwrap_err().to_string();
     assert!(error.contains("404") && error.contains("no such file"), "{error}");
@@ -132,12 +132,12 @@ fn passing_problems_are_waited_for_and_lasting_ones_are_said() {
 #[test]
 fn without_a_network_the_cache_is_enough_and_otherwise_the_error_helps() {
     let folder = tempfile::tempdir().unwrap();
-    let nobody = "http://127.0.0.1:1";
-    let error = cache(&folder).get(&item(nobody), &mut quiet()).unwrap_err().to_string();
+    let unreachable = "http://127.0.0.1:1";
+    let error = cache(&folder).get(&item(unreachable), &mut quiet()).unwrap_err().to_string();
     assert!(error.contains("cannot reach") && error.contains("mirror"), "{error}");
     std::fs::create_dir_all(folder.path().join("models")).unwrap();
     std::fs::write(folder.path().join("models/weights.pth"), content()).unwrap();
-    cache(&folder).get(&item(nobody), &mut quiet()).unwrap();
+    cache(&folder).get(&item(unreachable), &mut quiet()).unwrap();
 }
 
 #[test]
@@ -158,7 +158,7 @@ fn a_folder_as_mirror_is_read_in_place_and_verified() {
 
 #[test]
 fn an_address_as_mirror_takes_the_place_of_the_published_one() {
-    let server = Server::start(|_, request| Answer::of(&content(), request));
+    let server = Server::start(|_, request| HttpResponse::of(&content(), request));
     let folder = tempfile::tempdir().unwrap();
     let cache = cache(&folder).mirror(&format!("{}/copies/", server.address)).unwrap();
     cache.get(&item("http://127.0.0.1:1"), &mut quiet()).unwrap();
@@ -167,7 +167,7 @@ fn an_address_as_mirror_takes_the_place_of_the_published_one() {
 
 #[test]
 fn many_at_once_fetch_a_file_once() {
-    let server = Server::start(|_, request| Answer::of(&content(), request));
+    let server = Server::start(|_, request| HttpResponse::of(&content(), request));
     let folder = tempfile::tempdir().unwrap();
     std::thread::scope(|scope| {
         for _ in 0..4 {

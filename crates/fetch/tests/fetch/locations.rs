@@ -1,7 +1,7 @@
 //! Locations in object stores and on the web, against a local server.
 
 use octant_fetch::{DownloadCache, FetchError, FetchLocation};
-use octant_testing::http::{Answer, Request, Server};
+use octant_testing::http::{HttpResponse, Request, Server};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -19,7 +19,7 @@ fn objects() -> Objects {
 }
 
 /// A bucket called `bucket`, two objects to a page. The version of an object is its content.
-fn bucket(objects: &Objects, request: &Request) -> Answer {
+fn bucket(objects: &Objects, request: &Request) -> HttpResponse {
     let objects = objects.lock().unwrap();
     let path = request.target.strip_prefix("/bucket/").unwrap();
     if let Some(query) = path.strip_prefix('?') {
@@ -42,12 +42,12 @@ fn bucket(objects: &Objects, request: &Request) -> Answer {
             }
             false => "<IsTruncated>false</IsTruncated>".into(),
         };
-        return Answer::whole(format!("<ListBucketResult>{contents}{more}</ListBucketResult>").as_bytes());
+        return HttpResponse::whole(format!("<ListBucketResult>{contents}{more}</ListBucketResult>").as_bytes());
     }
     let key = path.replace("%20", " ");
     match objects.iter().find(|(known, _)| *known == key) {
-        Some((_, content)) => Answer::of(content.as_bytes(), request).with("etag", format!("\"{content}\"")),
-        None => Answer::status(404),
+        Some((_, content)) => HttpResponse::of(content.as_bytes(), request).with("etag", format!("\"{content}\"")),
+        None => HttpResponse::status(404),
     }
 }
 
@@ -123,7 +123,7 @@ fn one_object_becomes_one_file_and_requests_are_signed() {
 }
 
 #[test]
-fn googles_buckets_are_asked_with_a_token() {
+fn googles_buckets_are_read_with_a_token() {
     let _environment = ENVIRONMENT.lock();
     let objects = objects();
     let server = Server::start(move |_, request| bucket(&objects, request));
@@ -136,12 +136,12 @@ fn googles_buckets_are_asked_with_a_token() {
 }
 
 #[test]
-fn a_file_on_the_web_is_asked_for_its_version() {
+fn a_file_on_the_web_is_checked_for_a_new_version() {
     let version = Arc::new(Mutex::new("one"));
     let current = version.clone();
     let server = Server::start(move |_, request| {
         let version = *current.lock().unwrap();
-        Answer::of(version.as_bytes(), request).with("etag", format!("\"{version}\""))
+        HttpResponse::of(version.as_bytes(), request).with("etag", format!("\"{version}\""))
     });
     let folder = tempfile::tempdir().unwrap();
     let location = format!("{}/data/list.txt?x=1", server.address);
@@ -153,16 +153,16 @@ fn a_file_on_the_web_is_asked_for_its_version() {
     assert_eq!(std::fs::read_to_string(path).unwrap(), "two");
 }
 
-/// What `python -m http.server` answers.
-fn folder_on_the_web(request: &Request) -> Answer {
-    let page = |text: &str| Answer::whole(text.as_bytes()).with("content-type", "text/html; charset=utf-8");
+/// What `python -m http.server` returns.
+fn folder_on_the_web(request: &Request) -> HttpResponse {
+    let page = |text: &str| HttpResponse::whole(text.as_bytes()).with("content-type", "text/html; charset=utf-8");
     match request.target.as_str() {
         "/set" | "/set/" => page(r#"<a href="../">..</a><a href="a%20b.txt">a b</a><a href="deep/">deep</a>"#),
         "/set/deep/" => page(r#"<a href="c.txt">c</a>"#),
-        "/set/a%20b.txt" => Answer::of(b"first", request).with("etag", "\"1\""),
-        "/set/deep/c.txt" => Answer::of(b"second", request).with("last-modified", "today"),
+        "/set/a%20b.txt" => HttpResponse::of(b"first", request).with("etag", "\"1\""),
+        "/set/deep/c.txt" => HttpResponse::of(b"second", request).with("last-modified", "today"),
         "/welcome" | "/welcome/" => page("<h1>Welcome</h1>"),
-        _ => Answer::status(404),
+        _ => HttpResponse::status(404),
     }
 }
 
@@ -183,7 +183,7 @@ fn a_folder_on_the_web_is_mirrored_by_its_listing() {
 }
 
 #[test]
-fn places_are_told_apart() {
+fn locations_are_distinguished_from_paths() {
     assert_eq!(FetchLocation::parse("some/folder").unwrap(), FetchLocation::Path("some/folder".into()));
     assert_eq!(FetchLocation::parse("file:///x/y").unwrap(), FetchLocation::Path("/x/y".into()));
     for text in ["https://example.org/x.tar", "s3://bucket/x/y", "gs://bucket/x"] {

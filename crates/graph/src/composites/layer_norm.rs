@@ -60,7 +60,7 @@ impl LayerNormKernel {
         results[0].clone()
     }
 
-    /// From inputs, results and cotangents of the results to the cotangents of the inputs. Nobody else sees the mean and the
+    /// From inputs, results and cotangents of the results to the cotangents of the inputs. Nothing else reads the mean and the
     /// deviation, so their cotangents are zero.
     fn gradient(&self, inputs: &[Tensor; 3]) -> Option<Arc<Graph>> {
         let [x, scale, _] = inputs;

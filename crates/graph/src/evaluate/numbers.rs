@@ -36,7 +36,7 @@ pub fn integers(tensor: &HostTensor) -> Vec<i128> {
         DType::U16 => read::<u16>(tensor),
         DType::U32 => read::<u32>(tensor),
         DType::U64 => read::<u64>(tensor),
-        DType::F16 | DType::BF16 | DType::F32 | DType::F64 => unreachable!("shape inference asks for integers here"),
+        DType::F16 | DType::BF16 | DType::F32 | DType::F64 => unreachable!("shape inference requires integers here"),
     }
 }
 
@@ -92,7 +92,7 @@ pub fn integer_range(dtype: DType) -> (i128, i128) {
 }
 
 pub fn random_bits(key: &HostTensor, dims: &[usize]) -> HostTensor {
-    let key = key.elements::<u32>().expect("shape inference asks for u32[2]");
+    let key = key.elements::<u32>().expect("shape inference requires u32[2]");
     let words = |i: u64| threefry([key[0], key[1]], [i as u32, (i >> 32) as u32])[0];
     let bits: Vec<u32> = (0..dims.iter().product::<usize>() as u64).map(words).collect();
     HostTensor::new(dims, &bits).expect("there is one word per element")

@@ -15,7 +15,7 @@ pub(crate) struct Step {
     pub outputs: Vec<Tensor>,
     /// The derivative of the loss with respect to each result; none where the loss does not depend on it.
     pub cotangents: Gradients,
-    /// Which operands depend on the values that gradients were asked for.
+    /// Which operands depend on the values that gradients were requested for.
     pub wanted: Vec<bool>,
 }
 
@@ -35,7 +35,7 @@ impl Step {
         vec![None; self.inputs.len()]
     }
 
-    /// The operation has no gradient, which is a mistake because one was asked for.
+    /// The operation has no gradient, which is a mistake because one was requested.
     pub fn mistake(&self, message: impl Into<String>) -> Gradients {
         let message = message.into();
         let fail = |input: &Tensor| Some(self.trace.fail(message.clone(), input.shape().clone()));

@@ -3,7 +3,7 @@
 //! A row has the name of an operation here and in StableHLO, which element types it takes, how exactly backends must
 //! agree on it, what it costs, and what it computes. The enums, their names and lists, the methods of [`Tensor`] and the
 //! reference evaluator are made from the rows. A row alone does not compile: the matches over these enums (backward rules,
-//! CPU kernels) have no wildcard and ask for the rest.
+//! CPU kernels) have no wildcard, so the compiler lists what is missing.
 
 use self::StableHloForm::{ErrorFunction, Operation, Predicate};
 use crate::{DType, Tensor};

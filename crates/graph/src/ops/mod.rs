@@ -53,7 +53,7 @@ pub fn infer(op: &Op, inputs: &[&Shape]) -> Result<Vec<Shape>, String> {
     Ok(vec![result])
 }
 
-/// What flows back into the operands of a node when `step` tells what flows into its results.
+/// What flows back into the operands of a node when `step` has what flows into its results.
 pub(crate) fn pull_back(op: &Op, step: &Step) -> Gradients {
     match op {
         // They read nothing, or nothing but integers.

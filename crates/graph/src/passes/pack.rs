@@ -5,7 +5,7 @@
 //! packed form, where every 2×2 pixels are one pixel of four times the channels. Convolutions get kernels with structural
 //! zeros; everything else does the same work on another shape. It runs on finished graphs, gradients included.
 //!
-//! `roles` says which operations can be computed on packed values, `regions` which connected sets of values gain from it,
+//! `roles` defines which operations can be computed on packed values, `regions` which connected sets of values gain from it,
 //! `build` writes the new graph, converting where a region begins and ends.
 
 mod build;

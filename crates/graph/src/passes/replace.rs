@@ -23,7 +23,7 @@ pub enum ReplaceError {
     #[error("replacement {0} has other shapes than what it replaces")]
     Shapes(usize),
     /// Its inputs depend on its outputs, perhaps through other replacements.
-    #[error("replacement {0} needs what it makes")]
+    #[error("replacement {0} would depend on itself")]
     Cycle(usize),
 }
 

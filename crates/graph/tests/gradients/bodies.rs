@@ -95,7 +95,7 @@ fn branches_twice() {
     }
 }
 
-/// x ← tanh(x · w + b · round) for as many rounds as are asked for.
+/// x ← tanh(x · w + b · round) for as many rounds as are given.
 fn looped(trace: &Trace, x: &[Tensor], rounds: usize, bound: usize) -> Tensor {
     let results = trace.while_loop(
         &[trace.scalar(DType::I32, 0.0), x[0].clone()],

@@ -54,7 +54,7 @@ fn powers_of_zero_and_to_zero() {
 }
 
 #[test]
-fn the_slope_of_relu_at_zero_is_zero() {
+fn the_gradient_of_relu_at_zero_is_zero() {
     let trace = Trace::new();
     let x = trace.input("x", Shape::new(DType::F32, [3]));
     let relu = x.max(&x.scalar_like(0.0)).sum_all();

@@ -70,7 +70,9 @@ pub fn compare(points: &[HostTensor], model: impl Fn(&Trace, &[Tensor]) -> Tenso
         let expected = differences(&graph, points, input)?;
         for (position, (found, expected)) in gradient.to_f64s().iter().zip(expected).enumerate() {
             if (found - expected).abs() > 1e-6 * (1.0 + expected.abs()) {
-                return Err(format!("input {input} at {position}: the rule says {found}, differences say {expected}"));
+                return Err(format!(
+                    "input {input} at {position}: the rule gives {found}, differences give {expected}"
+                ));
             }
         }
     }

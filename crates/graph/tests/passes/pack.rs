@@ -14,7 +14,7 @@ fn fill(shape: &Shape, seed: usize) -> HostTensor {
     HostTensor::from_f64s(shape.clone(), &(0..shape.elements()).map(value).collect::<Vec<_>>()).unwrap()
 }
 
-/// Inputs, made up from their shapes.
+/// Inputs, synthesized from their shapes.
 fn inputs(graph: &Graph) -> Vec<HostTensor> {
     graph.input_shapes().iter().enumerate().map(|(seed, shape)| fill(shape, seed)).collect()
 }

@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_changes_when_nothing_is_asked() {
+    fn nothing_changes_when_nothing_is_requested() {
         let mut image = Image::from_fn(16, 16, 3, |row, column, channel| (row * 16 + column * (3 + channel)) as u8);
         let before = image.clone();
         shift_hsv(&mut image, 0.0, 1.0, 1.0);

@@ -80,7 +80,7 @@ pub(super) fn torch(input: usize, output: usize, filter: Filter) -> Rows {
     Rows::new(input, rows)
 }
 
-/// TensorFlow's scale-and-translate: single precision, and the filter widens only when asked to.
+/// TensorFlow's scale-and-translate: single precision, and the filter widens only on request.
 pub(super) fn tensorflow(input: usize, output: usize, filter: Filter, antialias: bool) -> Rows {
     let Kernel { radius, value } = kernel(filter);
     let inverse_scale = 1.0 / (output as f32 / input as f32);

@@ -44,16 +44,16 @@ impl<'a> Turn<'a> {
         let started = command.spawn();
         let cannot = |error| MeasureError::Process(format!("cannot start {}", command.get_program().display()), error);
         let mut child = started.map_err(cannot)?;
-        let (said, complained) = (collect(child.stdout.take()), collect(child.stderr.take()));
+        let (stdout, stderr) = (collect(child.stdout.take()), collect(child.stderr.take()));
         let lost = |error| MeasureError::Process("cannot wait for the process".into(), error);
         let Some(status) = self.wait(&mut child, patience, observer).map_err(lost)? else {
             let seconds = patience.unwrap_or_default().as_secs_f64();
             refuse!("it had not finished after {seconds} s; give it more patience, or fewer steps");
         };
-        let text = said.join().unwrap_or_default();
+        let text = stdout.join().unwrap_or_default();
         let line = text.lines().rev().find(|line| line.starts_with('{'));
         let Some(line) = line.filter(|_| status.success()) else {
-            let error = complained.join().unwrap_or_default();
+            let error = stderr.join().unwrap_or_default();
             let tail: Vec<&str> = error.lines().rev().take(8).collect();
             refuse!("it ended with {status}: {}", tail.into_iter().rev().collect::<Vec<_>>().join("\n"));
         };
@@ -89,11 +89,11 @@ impl<'a> Turn<'a> {
     }
 }
 
-/// Reads along, so that a process that says much does not wait for us.
+/// Reads along, so that a process that prints much does not wait for us.
 fn collect(pipe: Option<impl Read + Send + 'static>) -> JoinHandle<String> {
     std::thread::spawn(move || {
         let mut bytes = Vec::new();
-        // What was read before a pipe breaks is all there is to tell.
+        // What was read before a pipe breaks is all that can be reported.
         let _ = pipe.map(|mut pipe| pipe.read_to_end(&mut bytes));
         String::from_utf8_lossy(&bytes).into_owned()
     })
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_line_tells_the_figures() {
+    fn the_last_line_has_the_figures() {
         let line = r#"{"images_per_second": 8, "start_to_first_step_s": 0.5, "peak_rss_bytes": 1024}"#;
         let figures = shell(&format!("echo warming up; echo '{line}'"), Duration::from_secs(60)).expect("figures");
         assert_eq!((figures.images_per_second, figures.start_to_first, figures.peak_bytes), (8.0, 0.5, 1024.0));

@@ -1,7 +1,7 @@
 //! COCO's average precision and recall (Lin et al., 2014), by the rules of its published evaluation code: precision as a
 //! step function of recall, 101 points, at most 100 predictions per image, crowds ignored, absent classes left out.
 
-use super::matching::{AnswerMatch, ImageClass};
+use super::matching::{ImageClass, PredictionMatch};
 use super::{BoxScores, ClassBoxes, by_score, envelope};
 use crate::{Metric, in_parts};
 
@@ -134,38 +134,38 @@ fn cells(class: &ClassBoxes, thresholds: &[f64; THRESHOLDS]) -> Cells {
     let limited = |found: &'_ [&_]| found.len().min(LAST);
     let images: Vec<ImageClass> =
         class.images().map(|(truth, found)| ImageClass::new(truth, &found[..limited(found)])).collect();
-    let answers: Vec<Answer> = class
+    let predictions: Vec<RankedPrediction> = class
         .images()
         .flat_map(|(_, found)| found[..limited(found)].iter().enumerate())
-        .map(|(rank, answer)| Answer { score: answer.score, rank })
+        .map(|(rank, prediction)| RankedPrediction { score: prediction.score, rank })
         .collect();
-    let order = by_score(answers.iter().map(|answer| answer.score));
+    let order = by_score(predictions.iter().map(|prediction| prediction.score));
     SizeRange::EACH.map(|size| {
-        let mut matches = Vec::with_capacity(answers.len());
+        let mut matches = Vec::with_capacity(predictions.len());
         let wanted = images.iter().map(|image| image.matched(thresholds, size.areas(), &mut matches)).sum();
-        let sorted: Vec<(AnswerMatch, usize)> =
-            order.iter().map(|&index| (matches[index], answers[index].rank)).collect();
+        let sorted: Vec<(PredictionMatch, usize)> =
+            order.iter().map(|&index| (matches[index], predictions[index].rank)).collect();
         cell(&sorted, wanted)
     })
 }
 
-/// An answer of any image.
-struct Answer {
+/// A prediction of any image.
+struct RankedPrediction {
     score: f64,
-    /// How many answers of its image and class are surer.
+    /// How many predictions of its image and class score higher.
     rank: usize,
 }
 
-/// The cell of answers in order of score, each with its rank.
-fn cell(answers: &[(AnswerMatch, usize)], wanted: usize) -> Option<Cell> {
+/// The cell of predictions in order of score, each with its rank.
+fn cell(predictions: &[(PredictionMatch, usize)], wanted: usize) -> Option<Cell> {
     if wanted == 0 {
         return None;
     }
     let mut result = Cell { precision: [[0.0; POINTS]; THRESHOLDS], recall: [[0.0; THRESHOLDS]; MOST.len()] };
-    let (mut precision, mut recall) = (vec![0.0; answers.len()], vec![0.0; answers.len()]);
+    let (mut precision, mut recall) = (vec![0.0; predictions.len()], vec![0.0; predictions.len()]);
     for threshold in 0..THRESHOLDS {
         let (mut right, mut wrong) = (0.0, 0.0);
-        for (index, (one_match, _)) in answers.iter().enumerate() {
+        for (index, (one_match, _)) in predictions.iter().enumerate() {
             right += f64::from(u8::from(one_match.is_right(threshold)));
             wrong += f64::from(u8::from(one_match.is_wrong(threshold)));
             recall[index] = right / wanted as f64;
@@ -179,7 +179,7 @@ fn cell(answers: &[(AnswerMatch, usize)], wanted: usize) -> Option<Cell> {
         });
         for (recall, most) in result.recall.iter_mut().zip(MOST) {
             let right =
-                answers.iter().filter(|(one_match, rank)| *rank < most && one_match.is_right(threshold)).count();
+                predictions.iter().filter(|(one_match, rank)| *rank < most && one_match.is_right(threshold)).count();
             recall[threshold] = right as f64 / wanted as f64;
         }
     }

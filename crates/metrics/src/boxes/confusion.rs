@@ -1,13 +1,13 @@
 //! Which classes were taken for which, with the background as one more.
 
-use super::{BoxScores, FoundBox, TrueBox};
+use super::{BoxScores, GroundTruthBox, PredictedBox};
 
-/// Counts of (answered, true) pairs; the last row and column are the background.
+/// Counts of (predicted, true) pairs; the last row and column are the background.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BoxConfusion {
     /// Classes without the background.
     pub classes: usize,
-    /// Row-major: the answered class is the row, the true one the column.
+    /// Row-major: the predicted class is the row, the true one the column.
     pub counts: Vec<u64>,
 }
 
@@ -21,23 +21,24 @@ impl BoxConfusion {
         BoxConfusion { classes, counts: vec![0; (classes + 1) * (classes + 1)] }
     }
 
-    /// How often `answered` was predicted for objects of class `truth`.
-    pub fn count(&self, answered: usize, truth: usize) -> u64 {
-        self.counts[answered * (self.classes + 1) + truth]
+    /// How often `predicted` was predicted for objects of class `truth`.
+    pub fn count(&self, predicted: usize, truth: usize) -> u64 {
+        self.counts[predicted * (self.classes + 1) + truth]
     }
 
-    fn add(&mut self, answered: usize, truth: usize) {
-        self.counts[answered * (self.classes + 1) + truth] += 1;
+    fn add(&mut self, predicted: usize, truth: usize) {
+        self.counts[predicted * (self.classes + 1) + truth] += 1;
     }
 
-    /// Groups are no objects, and answers inside of one are no mistakes.
-    fn observe(&mut self, truth: &[TrueBox], found: &[FoundBox]) {
-        let (groups, truth): (Vec<&TrueBox>, Vec<&TrueBox>) = truth.iter().partition(|object| object.crowd);
-        let found: Vec<&FoundBox> = found.iter().filter(|answer| answer.score > Self::SCORE).collect();
+    /// Groups are no objects, and predictions inside of one are no mistakes.
+    fn observe(&mut self, truth: &[GroundTruthBox], found: &[PredictedBox]) {
+        let (groups, truth): (Vec<&GroundTruthBox>, Vec<&GroundTruthBox>) =
+            truth.iter().partition(|object| object.crowd);
+        let found: Vec<&PredictedBox> = found.iter().filter(|prediction| prediction.score > Self::SCORE).collect();
         let mut pairs = Vec::new();
         for (o, object) in truth.iter().enumerate() {
-            for (a, answer) in found.iter().enumerate() {
-                let overlap = object.rectangle.iou(&answer.rectangle);
+            for (a, prediction) in found.iter().enumerate() {
+                let overlap = object.rectangle.iou(&prediction.rectangle);
                 if overlap > Self::OVERLAP {
                     pairs.push((overlap, o, a));
                 }
@@ -55,12 +56,13 @@ impl BoxConfusion {
         for (object, _) in truth.iter().zip(seen).filter(|(_, seen)| !seen) {
             self.add(background, object.class);
         }
-        let in_group = |answer: &FoundBox| {
-            let inside = |group: &&TrueBox| group.rectangle.common(&answer.rectangle) / answer.rectangle.area();
+        let in_group = |prediction: &PredictedBox| {
+            let inside =
+                |group: &&GroundTruthBox| group.rectangle.common(&prediction.rectangle) / prediction.rectangle.area();
             groups.iter().any(|group| inside(group) > Self::OVERLAP)
         };
-        for (answer, _) in found.iter().zip(used).filter(|(answer, used)| !used && !in_group(answer)) {
-            self.add(answer.class, background);
+        for (prediction, _) in found.iter().zip(used).filter(|(prediction, used)| !used && !in_group(prediction)) {
+            self.add(prediction.class, background);
         }
     }
 }

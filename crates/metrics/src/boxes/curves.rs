@@ -1,6 +1,6 @@
 //! What every threshold on the score would give.
 
-use super::interpolated::{Judged, JudgedClass, interpolate, judged, recall_and_precision};
+use super::interpolated::{ScoredClass, ScoredPrediction, interpolate, recall_and_precision, scored};
 use super::{BoxScores, envelope};
 
 /// Means over the classes that have objects, at overlap 0.50.
@@ -23,7 +23,7 @@ pub struct Curves {
 pub struct OperatingPoint {
     /// The threshold on the score.
     pub score: f64,
-    /// How many of the answers above it are right.
+    /// How many of the predictions above it are right.
     pub precision: f64,
     /// How many of the objects are found.
     pub recall: f64,
@@ -37,12 +37,12 @@ const STEPS: usize = 1000;
 impl BoxScores {
     /// The curves over all thresholds.
     pub fn curves(&self) -> Curves {
-        Curves::of(&judged(&self.by_class()))
+        Curves::of(&scored(&self.by_class()))
     }
 }
 
 impl Curves {
-    pub(super) fn of(classes: &[JudgedClass]) -> Curves {
+    pub(super) fn of(classes: &[ScoredClass]) -> Curves {
         let scores: Vec<f64> = (0..STEPS).map(|step| step as f64 / (STEPS - 1) as f64).collect();
         let zeros = vec![0.0; STEPS];
         let mut curves = Curves {
@@ -53,18 +53,18 @@ impl Curves {
             precision_by_recall: vec![0.0; 101],
         };
         for class in classes {
-            curves.add(&class.answers, class.objects, classes.len() as f64);
+            curves.add(&class.predictions, class.objects, classes.len() as f64);
         }
         curves
     }
 
-    fn add(&mut self, judged: &[Judged], objects: usize, classes: f64) {
-        if judged.is_empty() {
+    fn add(&mut self, scored: &[ScoredPrediction], objects: usize, classes: f64) {
+        if scored.is_empty() {
             return;
         }
-        let (recall, precision) = recall_and_precision(judged, 0, objects);
-        // Ascending from the surest answer to the least sure one.
-        let falling: Vec<f64> = judged.iter().map(|answer| -answer.score).collect();
+        let (recall, precision) = recall_and_precision(scored, 0, objects);
+        // Ascending from the highest score to the lowest.
+        let falling: Vec<f64> = scored.iter().map(|prediction| -prediction.score).collect();
         for (step, &score) in self.scores.iter().enumerate() {
             let none_so_sure = -score < falling[0];
             let of = |values: &[f64], without: f64| {

@@ -1,8 +1,8 @@
-//! Average precision as Ultralytics prints it: an answer is paired with the object that it overlaps most and with no other,
-//! an object with the surest of its answers, and precision is interpolated linearly between points of recall.
+//! Average precision as Ultralytics prints it: a prediction is paired with the object that it overlaps most and with no other,
+//! an object with the highest-scoring of its predictions, and precision is interpolated linearly between points of recall.
 
 use super::coco::{THRESHOLDS, thresholds};
-use super::{BoxScores, ClassBoxes, TrueBox, by_score, envelope};
+use super::{BoxScores, ClassBoxes, GroundTruthBox, by_score, envelope};
 use crate::in_parts;
 
 /// Average precision per class and threshold.
@@ -29,16 +29,16 @@ impl Interpolated {
     }
 }
 
-/// An answer of one class: its score, and at which thresholds it found an object.
-pub(super) struct Judged {
+/// A prediction of one class: its score, and at which thresholds it found an object.
+pub(super) struct ScoredPrediction {
     pub score: f64,
     pub right: [bool; THRESHOLDS],
 }
 
-/// All answers of one class, the surest first.
-pub(super) struct JudgedClass {
+/// All predictions of one class, the highest score first.
+pub(super) struct ScoredClass {
     pub class: usize,
-    pub answers: Vec<Judged>,
+    pub predictions: Vec<ScoredPrediction>,
     /// Groups not counted.
     pub objects: usize,
 }
@@ -46,36 +46,36 @@ pub(super) struct JudgedClass {
 impl BoxScores {
     /// Average precision by Ultralytics' rules. Groups are left out: its label files have none.
     pub fn interpolated(&self) -> Interpolated {
-        Interpolated::of(&judged(&self.by_class()))
+        Interpolated::of(&scored(&self.by_class()))
     }
 }
 
 impl Interpolated {
-    pub(super) fn of(judged: &[JudgedClass]) -> Interpolated {
-        let of_class = |judged: &JudgedClass| {
-            let average = |threshold| average_precision(&judged.answers, threshold, judged.objects);
-            (judged.class, std::array::from_fn(average))
+    pub(super) fn of(scored: &[ScoredClass]) -> Interpolated {
+        let of_class = |scored: &ScoredClass| {
+            let average = |threshold| average_precision(&scored.predictions, threshold, scored.objects);
+            (scored.class, std::array::from_fn(average))
         };
-        Interpolated { per_class: in_parts(judged.len(), 1, |part| of_class(&judged[part.start])) }
+        Interpolated { per_class: in_parts(scored.len(), 1, |part| of_class(&scored[part.start])) }
     }
 }
 
 /// The classes that have objects.
-pub(super) fn judged(classes: &[ClassBoxes]) -> Vec<JudgedClass> {
+pub(super) fn scored(classes: &[ClassBoxes]) -> Vec<ScoredClass> {
     let thresholds = thresholds();
-    let judged = in_parts(classes.len(), 1, |part| judged_class(&classes[part.start], &thresholds));
-    judged.into_iter().filter(|judged| judged.objects > 0).collect()
+    let scored = in_parts(classes.len(), 1, |part| scored_class(&classes[part.start], &thresholds));
+    scored.into_iter().filter(|scored| scored.objects > 0).collect()
 }
 
-fn judged_class(class: &ClassBoxes, thresholds: &[f64; THRESHOLDS]) -> JudgedClass {
+fn scored_class(class: &ClassBoxes, thresholds: &[f64; THRESHOLDS]) -> ScoredClass {
     let (mut all, mut count) = (Vec::new(), 0);
     for (truth, found) in class.images() {
-        let objects: Vec<&TrueBox> = truth.iter().copied().filter(|object| !object.crowd).collect();
+        let objects: Vec<&GroundTruthBox> = truth.iter().copied().filter(|object| !object.crowd).collect();
         count += objects.len();
-        // The surest answer of every object, threshold by threshold.
+        // The highest-scoring prediction of every object, threshold by threshold.
         let mut taken = vec![[false; THRESHOLDS]; objects.len()];
-        for answer in found {
-            let overlaps = objects.iter().map(|object| answer.rectangle.iou(&object.rectangle)).enumerate();
+        for prediction in found {
+            let overlaps = objects.iter().map(|object| prediction.rectangle.iou(&object.rectangle)).enumerate();
             let nearest = overlaps.max_by(|left, right| left.1.total_cmp(&right.1));
             let mut right = [false; THRESHOLDS];
             if let Some((object, overlap)) = nearest {
@@ -84,29 +84,33 @@ fn judged_class(class: &ClassBoxes, thresholds: &[f64; THRESHOLDS]) -> JudgedCla
                     taken[object][threshold] |= overlap >= *least;
                 }
             }
-            all.push(Judged { score: answer.score, right });
+            all.push(ScoredPrediction { score: prediction.score, right });
         }
     }
-    let order = by_score(all.iter().map(|judged| judged.score));
-    let answers = order.into_iter().map(|index| Judged { ..all[index] }).collect();
-    JudgedClass { class: class.class, answers, objects: count }
+    let order = by_score(all.iter().map(|scored| scored.score));
+    let predictions = order.into_iter().map(|index| ScoredPrediction { ..all[index] }).collect();
+    ScoredClass { class: class.class, predictions, objects: count }
 }
 
-/// Recall and precision after every answer.
-pub(super) fn recall_and_precision(judged: &[Judged], threshold: usize, objects: usize) -> (Vec<f64>, Vec<f64>) {
+/// Recall and precision after every prediction.
+pub(super) fn recall_and_precision(
+    scored: &[ScoredPrediction],
+    threshold: usize,
+    objects: usize,
+) -> (Vec<f64>, Vec<f64>) {
     let mut right = 0.0;
-    let points = judged.iter().enumerate().map(|(index, answer)| {
-        right += f64::from(u8::from(answer.right[threshold]));
+    let points = scored.iter().enumerate().map(|(index, prediction)| {
+        right += f64::from(u8::from(prediction.right[threshold]));
         (right / (objects as f64 + 1e-16), right / (index + 1) as f64)
     });
     points.unzip()
 }
 
-fn average_precision(judged: &[Judged], threshold: usize, objects: usize) -> f64 {
-    if judged.is_empty() {
+fn average_precision(scored: &[ScoredPrediction], threshold: usize, objects: usize) -> f64 {
+    if scored.is_empty() {
         return 0.0;
     }
-    let (recall, precision) = recall_and_precision(judged, threshold, objects);
+    let (recall, precision) = recall_and_precision(scored, threshold, objects);
     let last = recall.last().copied().unwrap_or(0.0);
     let recall: Vec<f64> = [0.0].into_iter().chain(recall).chain([last, 1.0]).collect();
     let mut precision: Vec<f64> = [1.0].into_iter().chain(precision).chain([0.0, 0.0]).collect();

@@ -1,60 +1,66 @@
-//! COCO's matching within one image and class: answers by descending score, each takes the free object it overlaps most.
+//! COCO's matching within one image and class: predictions by descending score, each takes the free object it overlaps most.
 
 use super::coco::THRESHOLDS;
-use super::{FoundBox, TrueBox};
+use super::{GroundTruthBox, PredictedBox};
 
-/// The objects and answers of one class in one image, with all overlaps.
+/// The objects and predictions of one class in one image, with all overlaps.
 pub(super) struct ImageClass<'a> {
-    truth: &'a [&'a TrueBox],
+    truth: &'a [&'a GroundTruthBox],
     /// By descending score, up to the largest limit.
-    found: &'a [&'a FoundBox],
-    /// Per answer, the overlap with every object.
+    found: &'a [&'a PredictedBox],
+    /// Per prediction, the overlap with every object.
     overlaps: Vec<f64>,
 }
 
-/// Whether an answer matched an object, and whether it is ignored: one bit per threshold.
+/// Whether a prediction matched an object, and whether it is ignored: one bit per threshold.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct AnswerMatch {
+pub(super) struct PredictionMatch {
     matched: u16,
     ignored: u16,
 }
 
-impl AnswerMatch {
+impl PredictionMatch {
     const ALL: u16 = (1 << THRESHOLDS) - 1;
 
-    /// Whether the answer counts at a threshold, and is right.
+    /// Whether the prediction counts at a threshold, and is right.
     pub fn is_right(self, threshold: usize) -> bool {
         (self.matched & !self.ignored) >> threshold & 1 == 1
     }
 
-    /// Whether the answer counts at a threshold, and is wrong.
+    /// Whether the prediction counts at a threshold, and is wrong.
     pub fn is_wrong(self, threshold: usize) -> bool {
         (self.matched | self.ignored) >> threshold & 1 == 0
     }
 }
 
 impl<'a> ImageClass<'a> {
-    pub fn new(truth: &'a [&'a TrueBox], found: &'a [&'a FoundBox]) -> ImageClass<'a> {
-        let overlap = |answer: &FoundBox, object: &TrueBox| {
-            let common = answer.rectangle.common(&object.rectangle);
-            let (own, other) = (answer.rectangle.area(), object.rectangle.area());
+    pub fn new(truth: &'a [&'a GroundTruthBox], found: &'a [&'a PredictedBox]) -> ImageClass<'a> {
+        let overlap = |prediction: &PredictedBox, object: &GroundTruthBox| {
+            let common = prediction.rectangle.common(&object.rectangle);
+            let (own, other) = (prediction.rectangle.area(), object.rectangle.area());
             match () {
                 () if common == 0.0 => 0.0,
                 () if object.crowd => common / own,
                 () => common / (own + other - common),
             }
         };
-        let of_answer = |answer: &&FoundBox| truth.iter().map(|object| overlap(answer, object)).collect::<Vec<f64>>();
-        ImageClass { truth, found, overlaps: found.iter().flat_map(of_answer).collect() }
+        let of_prediction =
+            |prediction: &&PredictedBox| truth.iter().map(|object| overlap(prediction, object)).collect::<Vec<f64>>();
+        ImageClass { truth, found, overlaps: found.iter().flat_map(of_prediction).collect() }
     }
 
-    /// Matches at every threshold and appends one [`AnswerMatch`] per answer; returns how many objects should be found. Objects outside
-    /// of `sizes` and groups are ignored: who matches them does not count.
-    pub fn matched(&self, thresholds: &[f64; THRESHOLDS], sizes: [f64; 2], matches: &mut Vec<AnswerMatch>) -> usize {
+    /// Matches at every threshold and appends one [`PredictionMatch`] per prediction; returns how many objects should be
+    /// found. Objects outside of `sizes` and groups are ignored: predictions that match them do not count.
+    pub fn matched(
+        &self,
+        thresholds: &[f64; THRESHOLDS],
+        sizes: [f64; 2],
+        matches: &mut Vec<PredictionMatch>,
+    ) -> usize {
         let outside = |area: f64| area < sizes[0] || area > sizes[1];
-        let unmatched = |answer: &&FoundBox| match outside(answer.rectangle.area()) {
-            true => AnswerMatch { matched: 0, ignored: AnswerMatch::ALL },
-            false => AnswerMatch::default(),
+        let unmatched = |prediction: &&PredictedBox| match outside(prediction.rectangle.area()) {
+            true => PredictionMatch { matched: 0, ignored: PredictionMatch::ALL },
+            false => PredictionMatch::default(),
         };
         let first = matches.len();
         matches.extend(self.found.iter().map(unmatched));
@@ -79,7 +85,7 @@ impl<'a> ImageClass<'a> {
         ignored.iter().filter(|&&ignored| !ignored).count()
     }
 
-    /// The object that an answer takes. The last one of equal overlaps wins, as in COCO's loop.
+    /// The object that a prediction takes. The last one of equal overlaps wins, as in COCO's loop.
     fn partner(
         &self,
         overlaps: &[f64],

@@ -1,4 +1,4 @@
-//! Detection of boxes: what was there, what was answered, and how good the answers are.
+//! Detection of boxes: ground truth, predictions, and how good they are.
 //!
 //! [`BoxScores`] collects images. [`BoxScores::coco`] is COCO's evaluation, number for number; [`BoxScores::interpolated`]
 //! is the average precision that Ultralytics prints, which interpolates between points where COCO steps. Both are offered
@@ -63,32 +63,32 @@ impl Rectangle {
 
 /// An object that is there.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct TrueBox {
+pub struct GroundTruthBox {
     /// Its class.
     pub class: usize,
     /// Where it is.
     pub rectangle: Rectangle,
     /// What decides whether it is small or large: the area of its outline where that is known, else of the rectangle.
     pub area: f64,
-    /// A group of objects: answers inside are neither right nor wrong.
+    /// A group of objects: predictions inside are neither right nor wrong.
     pub crowd: bool,
 }
 
-impl TrueBox {
+impl GroundTruthBox {
     /// A single object whose area is the rectangle's.
-    pub fn new(class: usize, rectangle: Rectangle) -> TrueBox {
-        TrueBox { class, rectangle, area: rectangle.area(), crowd: false }
+    pub fn new(class: usize, rectangle: Rectangle) -> GroundTruthBox {
+        GroundTruthBox { class, rectangle, area: rectangle.area(), crowd: false }
     }
 }
 
-/// An answer.
+/// A predicted box.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct FoundBox {
+pub struct PredictedBox {
     /// The class it names.
     pub class: usize,
     /// The predicted box.
     pub rectangle: Rectangle,
-    /// How sure it is.
+    /// Its confidence.
     pub score: f64,
 }
 
@@ -96,7 +96,7 @@ pub struct FoundBox {
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct BoxScores {
     classes: usize,
-    images: Vec<(Vec<TrueBox>, Vec<FoundBox>)>,
+    images: Vec<(Vec<GroundTruthBox>, Vec<PredictedBox>)>,
 }
 
 impl BoxScores {
@@ -106,9 +106,9 @@ impl BoxScores {
     }
 
     /// Adds an image. Classes beyond the number given at the start are left out.
-    pub fn observe(&mut self, mut truth: Vec<TrueBox>, mut found: Vec<FoundBox>) {
+    pub fn observe(&mut self, mut truth: Vec<GroundTruthBox>, mut found: Vec<PredictedBox>) {
         truth.retain(|object| object.class < self.classes);
-        found.retain(|answer| answer.class < self.classes && answer.score.is_finite());
+        found.retain(|prediction| prediction.class < self.classes && prediction.score.is_finite());
         self.images.push((truth, found));
     }
 
@@ -118,7 +118,7 @@ impl BoxScores {
     }
 
     /// The predicted boxes of every image, in the order in which they were observed.
-    pub fn found(&self) -> impl Iterator<Item = &[FoundBox]> {
+    pub fn found(&self) -> impl Iterator<Item = &[PredictedBox]> {
         self.images.iter().map(|(_, found)| found.as_slice())
     }
 
@@ -137,8 +137,8 @@ impl BoxScores {
             (0..self.classes).map(|class| ClassBoxes { class, ..ClassBoxes::default() }).collect();
         for (truth, found) in &self.images {
             truth.iter().for_each(|object| classes[object.class].objects.push(object));
-            for index in by_score(found.iter().map(|answer| answer.score)) {
-                classes[found[index].class].answers.push(&found[index]);
+            for index in by_score(found.iter().map(|prediction| prediction.score)) {
+                classes[found[index].class].predictions.push(&found[index]);
             }
             classes.iter_mut().for_each(ClassBoxes::end_image);
         }
@@ -146,30 +146,30 @@ impl BoxScores {
     }
 }
 
-/// The objects and answers of one class in all images.
+/// The objects and predictions of one class in all images.
 #[derive(Default)]
 struct ClassBoxes<'a> {
     class: usize,
-    objects: Vec<&'a TrueBox>,
+    objects: Vec<&'a GroundTruthBox>,
     /// Image by image, by descending score in each.
-    answers: Vec<&'a FoundBox>,
-    /// Behind the last object and the last answer of every image that has any.
+    predictions: Vec<&'a PredictedBox>,
+    /// Behind the last object and the last prediction of every image that has any.
     ends: Vec<[usize; 2]>,
 }
 
 impl ClassBoxes<'_> {
     fn end_image(&mut self) {
-        let end = [self.objects.len(), self.answers.len()];
+        let end = [self.objects.len(), self.predictions.len()];
         if end != self.ends.last().copied().unwrap_or_default() {
             self.ends.push(end);
         }
     }
 
-    /// The objects and answers of every image that has any.
-    fn images(&self) -> impl Iterator<Item = (&[&TrueBox], &[&FoundBox])> {
+    /// The objects and predictions of every image that has any.
+    fn images(&self) -> impl Iterator<Item = (&[&GroundTruthBox], &[&PredictedBox])> {
         let starts = std::iter::once(&[0; 2]).chain(&self.ends);
         let ranges = starts.zip(&self.ends);
-        ranges.map(|(start, end)| (&self.objects[start[0]..end[0]], &self.answers[start[1]..end[1]]))
+        ranges.map(|(start, end)| (&self.objects[start[0]..end[0]], &self.predictions[start[1]..end[1]]))
     }
 }
 

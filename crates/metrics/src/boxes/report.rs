@@ -1,6 +1,6 @@
 //! All results of a detection evaluation, computed once.
 
-use super::interpolated::judged;
+use super::interpolated::scored;
 use super::{BoxConfusion, BoxScores, CocoSummary, Curves, Interpolated, OperatingPoint, SizeRange};
 use crate::Metric;
 
@@ -19,7 +19,7 @@ pub struct BoxReport {
     pub objects: Vec<usize>,
     /// Objects per range of sizes: small, medium, large.
     pub sizes: [usize; 3],
-    /// Images judged.
+    /// Images evaluated.
     pub images: usize,
 }
 
@@ -27,8 +27,8 @@ impl BoxScores {
     /// All of it.
     pub fn report(&self) -> BoxReport {
         let classes = self.by_class();
-        let judged = judged(&classes);
-        let interpolated = Interpolated::of(&judged);
+        let scored = scored(&classes);
+        let interpolated = Interpolated::of(&scored);
         // COCO's ranges share their ends: an object of exactly 32² is scored in two of them, but is one object.
         let [[_, small], [_, medium]] = [SizeRange::Small, SizeRange::Medium].map(SizeRange::areas);
         let objects = self.images.iter().flat_map(|(truth, _)| truth).filter(|object| !object.crowd);
@@ -37,7 +37,7 @@ impl BoxScores {
         BoxReport {
             coco: CocoSummary::of(&classes),
             interpolated: [interpolated.map50_95(), interpolated.map50()],
-            curves: Curves::of(&judged),
+            curves: Curves::of(&scored),
             confusion: self.confusion(),
             objects: self.objects(),
             sizes,
@@ -72,17 +72,17 @@ impl BoxReport {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{FoundBox, Rectangle, TrueBox};
+    use super::super::{GroundTruthBox, PredictedBox, Rectangle};
     use super::*;
 
     #[test]
     fn a_hand_made_case_has_the_figures_that_follow_from_it() {
         let rectangle = |x: f64, side: f64| Rectangle { x, y: 0.0, width: side, height: side };
         let mut scores = BoxScores::new(2);
-        // One small object that is found, one large one that is missed, one answer in vain.
-        let truth = vec![TrueBox::new(0, rectangle(0.0, 20.0)), TrueBox::new(1, rectangle(200.0, 100.0))];
-        let answer = |class, x, score| FoundBox { class, rectangle: rectangle(x, 20.0), score };
-        scores.observe(truth, vec![answer(0, 0.0, 0.9), answer(0, 600.0, 0.8)]);
+        // One small object that is found, one large one that is missed, one false positive.
+        let truth = vec![GroundTruthBox::new(0, rectangle(0.0, 20.0)), GroundTruthBox::new(1, rectangle(200.0, 100.0))];
+        let prediction = |class, x, score| PredictedBox { class, rectangle: rectangle(x, 20.0), score };
+        scores.observe(truth, vec![prediction(0, 0.0, 0.9), prediction(0, 600.0, 0.8)]);
         let report = scores.report();
         assert_eq!((report.objects.clone(), report.sizes, report.images), (vec![1, 1], [1, 0, 1], 1));
         let close = |a: f64, b: f64| (a - b).abs() < 1e-9;
@@ -103,7 +103,7 @@ mod tests {
     fn objects_by_size_add_up_to_all_objects() {
         let mut scores = BoxScores::new(1);
         let truth = [20.0, 32.0, 50.0, 96.0, 100.0]
-            .map(|side| TrueBox::new(0, Rectangle { x: 0.0, y: 0.0, width: side, height: side }));
+            .map(|side| GroundTruthBox::new(0, Rectangle { x: 0.0, y: 0.0, width: side, height: side }));
         scores.observe(truth.to_vec(), Vec::new());
         let report = scores.report();
         assert_eq!((report.sizes, report.objects), ([1, 2, 2], vec![5]));

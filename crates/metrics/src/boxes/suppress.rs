@@ -1,17 +1,17 @@
-//! Non-maximum suppression: of answers that mean the same object, the surest stays.
+//! Non-maximum suppression: of predictions for the same object, the highest-scoring stays.
 
-use super::{FoundBox, Rectangle, by_score};
+use super::{PredictedBox, Rectangle, by_score};
 
-/// Which answers stay.
+/// Which predictions stay.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Suppression {
-    /// Answers less sure than this are dropped.
+    /// Predictions that score less than this are dropped.
     pub score: f32,
-    /// An answer that overlaps a surer one of its class more than this is dropped; 1 keeps all.
+    /// A prediction that overlaps a higher-scoring one of its class more than this is dropped; 1 keeps all.
     pub overlap: f32,
-    /// The most answers per image.
+    /// The most predictions per image.
     pub most: usize,
-    /// A cell answers with every class above the threshold, not only with its best one.
+    /// A cell predicts every class above the threshold, not only its best one.
     pub several_classes: bool,
     /// Only these classes, if any are named.
     pub only: Vec<usize>,
@@ -29,12 +29,12 @@ impl Suppression {
     }
 }
 
-/// Answers that are sorted at all; nothing honest has more.
+/// The most candidates that are sorted; real images have far fewer.
 const CONSIDERED: usize = 30_000;
 
-/// The answers of one image, from rows of left, top, right, bottom and one score per class. Every image is looked at to the
+/// The predictions of one image, from rows of left, top, right, bottom and one score per class. Every image is looked at to the
 /// end, however long that takes.
-pub fn suppress(rows: &[f32], classes: usize, rules: &Suppression) -> Vec<FoundBox> {
+pub fn suppress(rows: &[f32], classes: usize, rules: &Suppression) -> Vec<PredictedBox> {
     let width = 4 + classes;
     let wanted = |class: &usize| rules.only.is_empty() || rules.only.contains(class);
     let mut candidates: Vec<(f32, usize, usize)> = Vec::new();
@@ -50,15 +50,15 @@ pub fn suppress(rows: &[f32], classes: usize, rules: &Suppression) -> Vec<FoundB
         }
     }
     let order = by_score(candidates.iter().map(|&(score, ..)| f64::from(score)));
-    let mut kept: Vec<FoundBox> = Vec::new();
+    let mut kept: Vec<PredictedBox> = Vec::new();
     for &index in order.iter().take(CONSIDERED) {
         let (score, cell, class) = candidates[index];
         let corners = &rows[cell * width..][..4];
         let rectangle = Rectangle::of_corners([corners[0], corners[1], corners[2], corners[3]].map(f64::from));
         let repeats =
-            |other: &FoundBox| other.class == class && other.rectangle.iou(&rectangle) > f64::from(rules.overlap);
+            |other: &PredictedBox| other.class == class && other.rectangle.iou(&rectangle) > f64::from(rules.overlap);
         if rules.overlap >= 1.0 || !kept.iter().any(repeats) {
-            kept.push(FoundBox { class, rectangle, score: f64::from(score) });
+            kept.push(PredictedBox { class, rectangle, score: f64::from(score) });
             if kept.len() == rules.most {
                 break;
             }

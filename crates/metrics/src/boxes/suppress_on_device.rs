@@ -1,35 +1,36 @@
 //! Non-maximum suppression inside a program, for devices from which the scores of all cells would have to be copied.
 
-use super::{FoundBox, Rectangle, Suppression};
+use super::{PredictedBox, Rectangle, Suppression};
 use octant_graph::{DType, Gather, Scatter, ScatterKind, Shape, Tensor};
 
 /// Left, top, right, bottom, score and class.
 const COLUMNS: usize = 6;
-/// The score of an answer that is out of the game.
+/// The score of a prediction that is not a candidate.
 const OUT: f64 = -1.0;
 
-/// What [`suppress`](super::suppress) leaves of answers `[n, cells, 4 + classes]`, as `[n, most · 6]`: left, top, right,
-/// bottom, score and class of every answer, the surest first; class −1 after the last one. [`kept`] reads a row.
+/// What [`suppress`](super::suppress) leaves of predictions `[n, cells, 4 + classes]`, as `[n, most · 6]`: left, top, right,
+/// bottom, score and class of every prediction, the highest score first; class −1 after the last one. [`kept`] reads a row.
 ///
-/// Every round keeps the surest answer that is left and drops those of its class that overlap it, for all images at once, in
-/// shapes that depend on nothing. The surest answer of every class is known, so a round reads and writes the scores of one
-/// class per image; to sort hundreds of thousands of scores per image costs more. No image is cut short.
-pub fn suppressed(answers: &Tensor, rules: &Suppression) -> Tensor {
-    let answers = answers.convert(DType::F32);
-    let [n, cells, columns] = [answers.dim(0), answers.dim(1), answers.dim(2)];
-    let corners = [0, 1, 2, 3].map(|index| answers.slice_axis(2, index, index + 1).reshape(&[n, cells]));
-    let scores = candidates(&answers.slice_axis(2, 4, columns), rules).transpose(&[0, 2, 1]);
-    let trace = answers.trace();
+/// Every round keeps the highest-scoring prediction that is left and drops those of its class that overlap it, for all
+/// images at once, in shapes that depend on nothing. The highest-scoring prediction of every class is known, so a round
+/// reads and writes the scores of one class per image; to sort hundreds of thousands of scores per image costs more. No
+/// image is cut short.
+pub fn suppressed(predictions: &Tensor, rules: &Suppression) -> Tensor {
+    let predictions = predictions.convert(DType::F32);
+    let [n, cells, columns] = [predictions.dim(0), predictions.dim(1), predictions.dim(2)];
+    let corners = [0, 1, 2, 3].map(|index| predictions.slice_axis(2, index, index + 1).reshape(&[n, cells]));
+    let scores = candidates(&predictions.slice_axis(2, 4, columns), rules).transpose(&[0, 2, 1]);
+    let trace = predictions.trace();
     let kept = trace.full(&Shape::new(DType::F32, [n, rules.most, COLUMNS]), -1.0);
     let (best, best_cell) = scores.arg_max(2);
     let carried =
         [trace.scalar(DType::I32, 0.0), trace.scalar(DType::F32, f64::INFINITY), scores, best, best_cell, kept];
-    let goes_on = |carried: &[Tensor]| {
-        let (round, surest) = (&carried[0], &carried[1]);
+    let continues = |carried: &[Tensor]| {
+        let (round, highest) = (&carried[0], &carried[1]);
         let has_room = round.less(&round.scalar_like(rules.most as f64));
-        has_room.and(&surest.greater(&surest.scalar_like(f64::from(rules.score))))
+        has_room.and(&highest.greater(&highest.scalar_like(f64::from(rules.score))))
     };
-    let results = trace.while_loop(&carried, None, goes_on, |carried| {
+    let results = trace.while_loop(&carried, None, continues, |carried| {
         let [round, _, scores, best, best_cell, kept] = carried else { unreachable!("six values are carried") };
         let left = Remaining { scores, best, best_cell };
         self::round(round, &left, kept, &corners, rules)
@@ -37,7 +38,7 @@ pub fn suppressed(answers: &Tensor, rules: &Suppression) -> Tensor {
     results[5].reshape(&[n, rules.most * COLUMNS])
 }
 
-/// Answers that are neither kept nor dropped yet.
+/// Predictions that are neither kept nor dropped yet.
 struct Remaining<'a> {
     /// `[n, classes, cells]`; [`OUT`] for all others.
     scores: &'a Tensor,
@@ -48,18 +49,18 @@ struct Remaining<'a> {
 }
 
 impl Remaining<'_> {
-    /// The surest answer of every image: score, cell and class. Of equal ones the first cell counts, then the first class, as
-    /// on the host.
-    fn surest(&self) -> [Tensor; 3] {
+    /// The highest-scoring prediction of every image: score, cell and class. Of equal ones the first cell counts, then the
+    /// first class, as on the host.
+    fn highest(&self) -> [Tensor; 3] {
         let classes = self.best.dim(1);
-        let surest = self.best.reduce_max(&[1]);
-        let is_surest = self.best.equal(&surest.unsqueeze(1).broadcast_to(self.best.dims()));
+        let highest = self.best.reduce_max(&[1]);
+        let is_highest = self.best.equal(&highest.unsqueeze(1).broadcast_to(self.best.dims()));
         let class = self.best.trace().iota(self.best_cell.shape().clone(), 1);
         let index = self.best_cell * classes as f64 + class;
-        let index = is_surest.select(&index, &index.full_like(f64::from(i32::MAX))).reduce_min(&[1]);
+        let index = is_highest.select(&index, &index.full_like(f64::from(i32::MAX))).reduce_min(&[1]);
         let cell = &index / classes as f64;
         let class = &index - &cell * classes as f64;
-        [surest, cell, class]
+        [highest, cell, class]
     }
 }
 
@@ -83,11 +84,11 @@ fn candidates(scores: &Tensor, rules: &Suppression) -> Tensor {
     is_best.select(&scores, &scores.full_like(OUT))
 }
 
-/// One answer per image: the carried values after it.
+/// One prediction per image: the carried values after it.
 fn round(round: &Tensor, left: &Remaining, kept: &Tensor, corners: &[Tensor; 4], rules: &Suppression) -> Vec<Tensor> {
     let [n, classes, cells] = [0, 1, 2].map(|axis| left.scores.dim(axis));
     let trace = kept.trace();
-    let [surest, cell, class] = left.surest();
+    let [highest, cell, class] = left.highest();
     let is_at = |position: &Tensor, count: usize| {
         let number = trace.iota(Shape::new(DType::I32, [n, count]), 1);
         number.equal(&position.unsqueeze(1).broadcast_to(&[n, count]))
@@ -106,15 +107,15 @@ fn round(round: &Tensor, left: &Remaining, kept: &Tensor, corners: &[Tensor; 4],
     let is_class = is_at(&class, classes);
     let replaced = |all: &Tensor, one: &Tensor| is_class.select(&one.unsqueeze(1).broadcast_to(all.dims()), all);
     let [x0, y0, x1, y1] = own;
-    let row = [x0, y0, x1, y1, surest.clone(), class.convert(DType::F32)].map(|column| column.unsqueeze(1));
+    let row = [x0, y0, x1, y1, highest.clone(), class.convert(DType::F32)].map(|column| column.unsqueeze(1));
     let row = Tensor::concatenate(&row, 1).unsqueeze(1).broadcast_to(kept.dims());
     let number = trace.iota(kept.shape().with_dtype(DType::I32), 1);
-    let is_found = surest.greater(&surest.full_like(f64::from(rules.score)));
+    let is_found = highest.greater(&highest.full_like(f64::from(rules.score)));
     let is_here = number.equal(&round.broadcast_to(kept.dims()));
     let is_here = is_here.and(&is_found.reshape(&[n, 1, 1]).broadcast_to(kept.dims()));
     vec![
         round + 1.0,
-        surest.reduce_max(&[0]),
+        highest.reduce_max(&[0]),
         of_class.lowered(left.scores, &scores),
         replaced(left.best, &best),
         replaced(left.best_cell, &best_cell),
@@ -169,13 +170,13 @@ fn overlaps(corners: &[Tensor; 4], own: &[Tensor; 4], limit: f32) -> Tensor {
     common.greater(&((area - &common) * f64::from(limit)))
 }
 
-/// The answers of a row of [`suppressed`].
-pub fn kept(row: &[f32]) -> Vec<FoundBox> {
-    let is_answer = |answer: &&[f32]| answer[COLUMNS - 1] >= 0.0;
-    let answer = |answer: &[f32]| FoundBox {
-        class: answer[5] as usize,
-        rectangle: Rectangle::of_corners([answer[0], answer[1], answer[2], answer[3]].map(f64::from)),
-        score: f64::from(answer[4]),
+/// The predictions of a row of [`suppressed`].
+pub fn kept(row: &[f32]) -> Vec<PredictedBox> {
+    let is_prediction = |prediction: &&[f32]| prediction[COLUMNS - 1] >= 0.0;
+    let prediction = |prediction: &[f32]| PredictedBox {
+        class: prediction[5] as usize,
+        rectangle: Rectangle::of_corners([prediction[0], prediction[1], prediction[2], prediction[3]].map(f64::from)),
+        score: f64::from(prediction[4]),
     };
-    row.chunks_exact(COLUMNS).take_while(is_answer).map(answer).collect()
+    row.chunks_exact(COLUMNS).take_while(is_prediction).map(prediction).collect()
 }

@@ -80,7 +80,7 @@ fn per_sample(losses: &Tensor) -> Tensor {
     losses.mean(&sample_axes(losses))
 }
 
-/// What a judgment costs the discriminator and the generator.
+/// The adversarial loss of discriminator and generator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum GanLoss {
     /// Binary cross-entropy (Goodfellow et al., 2014), the generator's without saturation.
@@ -94,8 +94,8 @@ pub enum GanLoss {
 }
 
 impl GanLoss {
-    /// What the discriminator pays for its judgment of real, or of made images.
-    pub fn judged(self, logits: &Tensor, real: bool) -> Tensor {
+    /// The discriminator's loss per sample, on real or on generated images.
+    pub fn discriminator_loss(self, logits: &Tensor, real: bool) -> Tensor {
         let logits = logits.convert(DType::F32);
         let losses = match (self, real) {
             (GanLoss::Vanilla, true) => (-&logits).softplus(),
@@ -110,11 +110,11 @@ impl GanLoss {
         losses.mean(&sample_axes(&losses))
     }
 
-    /// What the generator pays for the judgment of what it made.
-    pub fn fooled(self, logits: &Tensor) -> Tensor {
+    /// The generator's loss per sample, from the discriminator's logits of what it made.
+    pub fn generator_loss(self, logits: &Tensor) -> Tensor {
         match self {
-            GanLoss::Vanilla | GanLoss::LeastSquares => self.judged(logits, true),
-            GanLoss::Hinge | GanLoss::Wasserstein => GanLoss::Wasserstein.judged(logits, true),
+            GanLoss::Vanilla | GanLoss::LeastSquares => self.discriminator_loss(logits, true),
+            GanLoss::Hinge | GanLoss::Wasserstein => GanLoss::Wasserstein.discriminator_loss(logits, true),
         }
     }
 }
@@ -126,8 +126,8 @@ impl GanLoss {
 pub fn gradient_penalty(critic: impl Fn(&Tensor) -> Tensor, real: &Tensor, made: &Tensor, share: &Tensor) -> Tensor {
     let (real, made) = (real.convert(DType::F32), made.convert(DType::F32));
     let between = (share * real + (1.0 - share) * made).stop_gradient();
-    let judged = critic(&between).convert(DType::F32).sum_all();
-    let gradient = between.trace().gradients(&judged, std::slice::from_ref(&between)).swap_remove(0);
+    let score = critic(&between).convert(DType::F32).sum_all();
+    let gradient = between.trace().gradients(&score, std::slice::from_ref(&between)).swap_remove(0);
     // The square root has no derivative at 0.
     let norm = (gradient.square().sum(&sample_axes(&gradient)) + 1e-16).sqrt();
     (norm - 1.0).square()

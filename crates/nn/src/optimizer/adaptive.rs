@@ -113,7 +113,7 @@ impl RmsProp {
 }
 
 /// LAMB: Adam's direction, in every tensor scaled to the tensor's own norm. timm also clips the gradients to a global norm
-/// of 1 beforehand; here that is [`clip_by_norm`](super::clip_by_norm), asked for separately.
+/// of 1 beforehand; here that is [`clip_by_norm`](super::clip_by_norm), set separately.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Lamb {
     /// How much of the averages of the gradient and of its square is kept.

@@ -96,7 +96,7 @@ fn every_processor_draws_the_same_bits() {
         assert_eq!(sampled(fill), portable);
         #[cfg(target_arch = "x86_64")]
         if std::is_x86_feature_detected!("avx2") {
-            // SAFETY: the processor has what the function asks for.
+            // SAFETY: the processor has what the function requires.
             assert_eq!(sampled(|values, key, distribution| unsafe { fill_avx2(values, key, distribution) }), portable);
         }
     }

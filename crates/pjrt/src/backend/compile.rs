@@ -95,13 +95,13 @@ impl PjrtBackend {
         Ok(lowered)
     }
 
-    /// What the compiler answers is the inner result.
+    /// The compiler's own outcome is the inner result.
     fn compile_lowered(&self, program: &Program, lowered: &Lowered) -> runtime::Result<crate::Result<Compiled>> {
         let options = self.compile_options(program)?;
         Ok(self.load_or_compile(&program.name, &lowered.text, options))
     }
 
-    /// How a program is compiled. Unless speed was asked for, no kernel adds atomically, and each is chosen by rule (the first
+    /// How a program is compiled. Unless speed was requested, no kernel adds atomically, and each is chosen by rule (the first
     /// that serves) instead of by measuring: what is measured differs from run to run and between machines of one kind, and
     /// with it the order of sums. On an H200 this costs 1 to 4 % of a step (YOLO11n 9 %) and halves the time to compile.
     pub(super) fn compile_options(&self, program: &Program) -> runtime::Result<XlaCompileOptions> {

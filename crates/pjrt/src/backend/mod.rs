@@ -136,8 +136,8 @@ impl PjrtBackend {
 
     fn devices_of(&self, mesh: &Mesh) -> runtime::Result<&[PjrtDevice]> {
         self.devices.get(..mesh.devices()).ok_or_else(|| {
-            let (asked, there) = (mesh.devices(), self.devices.len());
-            RuntimeError::Device(format!("{asked} devices were asked for, and {} has {there}", self.name))
+            let (requested, there) = (mesh.devices(), self.devices.len());
+            RuntimeError::Device(format!("{requested} devices were requested, and {} has {there}", self.name))
         })
     }
 }
@@ -236,7 +236,7 @@ fn failed(error: PjrtError) -> RuntimeError {
             RuntimeError::Lost { reason: message.lines().next().unwrap_or_default().to_string() }
         }
         PjrtError::OutOfMemory(memory) => {
-            RuntimeError::OutOfMemory { message, asked: memory.needed, available: memory.available }
+            RuntimeError::OutOfMemory { message, requested: memory.needed, available: memory.available }
         }
         _ => RuntimeError::Device(message),
     }

@@ -1,4 +1,4 @@
-//! Programs for boards that need not be here.
+//! Programs compiled ahead of time, for topologies that need not be attached.
 
 use super::lowering::{LoweringTarget, lower};
 use super::{PjrtOptions, TPU, failed, refused, whole_cost};
@@ -11,7 +11,7 @@ use octant_runtime as runtime;
 use octant_runtime::Program;
 use std::time::Instant;
 
-/// A program compiled for a board that need not be here.
+/// A program compiled ahead of time.
 pub struct Planned {
     /// What the compiler made; it can be stored and loaded on such a board.
     pub executable: CompiledExecutable,
@@ -21,13 +21,13 @@ pub struct Planned {
     pub cost: runtime::Cost,
 }
 
-/// Compiles a program for a board that need not be here, as a backend on the board would. The program's mesh should be as
+/// Compiles a program for a topology that need not be attached, as a backend on the board would. The program's mesh should be as
 /// large as the board.
 pub fn plan(topology: &Topology, program: &Program) -> runtime::Result<Planned> {
     planned(topology, program, |text, options| topology.compile(text, options))
 }
 
-/// As [`plan`], faster, for a program that nobody will run: its buffers and the compiler's estimate are the
+/// As [`plan`], faster, for a program that will not be run: its buffers and the compiler's estimate are the
 /// same, its code is short and slow.
 ///
 /// libtpu optimizes a whole program in seconds; nearly all of its time goes to scheduling the unrolled code of each kernel,
@@ -44,7 +44,7 @@ pub fn plan_quickly(topology: &Topology, program: &Program) -> runtime::Result<P
     })
 }
 
-/// On-chip memory of one kernel in programs that nobody will run, the smallest first; libtpu's own limit is 16 MiB or more.
+/// On-chip memory of one kernel in programs that will not be run, the smallest first; libtpu's own limit is 16 MiB or more.
 /// Kernels that move whole rows of large images need more than the first.
 const SMALL_WINDOWS_KIB: [i64; 2] = [6 << 10, 12 << 10];
 

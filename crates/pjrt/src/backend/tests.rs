@@ -80,14 +80,14 @@ fn the_second_compilation_comes_from_the_cache() {
     let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let folder = tempfile::tempdir().unwrap();
     let compile = || {
-        let said = Arc::new(Mutex::new(Vec::new()));
-        let log = said.clone();
+        let notices = Arc::new(Mutex::new(Vec::new()));
+        let log = notices.clone();
         let backend = backend()
             .with_cache(ExecutableCache::new(folder.path()))
             .with_log(Arc::new(move |notice| log.lock().unwrap().push(logged(notice))));
         backend.compile(&program(), &runtime::CompileOptions::default()).unwrap();
-        let said = said.lock().unwrap().clone();
-        said.join("\n")
+        let notices = notices.lock().unwrap().clone();
+        notices.join("\n")
     };
     assert_eq!(compile(), "step: compiling, because this program has not been compiled before\nstep: compiled");
     assert_eq!(compile(), "step: loaded from the cache");
@@ -202,7 +202,7 @@ fn more_devices_than_there_are_is_an_error() {
     let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let program = Program { mesh: Mesh::new(8), ..program() };
     let error = backend().compile(&program, &runtime::CompileOptions::default()).err().unwrap();
-    assert_eq!(error.to_string(), "8 devices were asked for, and fake has 2");
+    assert_eq!(error.to_string(), "8 devices were requested, and fake has 2");
 }
 
 #[test]
@@ -220,8 +220,8 @@ fn dumps_are_written() {
 #[test]
 fn a_program_whose_attention_cudnn_refuses_is_compiled_without() {
     let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
-    let said = Arc::new(Mutex::new(Vec::new()));
-    let log = said.clone();
+    let notices = Arc::new(Mutex::new(Vec::new()));
+    let log = notices.clone();
     let backend = backend().with_log(Arc::new(move |notice| log.lock().unwrap().push(logged(notice))));
     let lowering = |program: &Program, target: &LoweringTarget| {
         let call = if target.fuses_attention() { "__cudnn$fmhaSoftmax" } else { "" };
@@ -230,6 +230,9 @@ fn a_program_whose_attention_cudnn_refuses_is_compiled_without() {
     };
     let backend = PjrtBackend { lowering, target: backend.target.with_fused_attention(), ..backend };
     backend.compile(&program(), &runtime::CompileOptions::default()).unwrap();
-    let said = said.lock().unwrap().join("\n");
-    assert!(said.contains("compiled again without cuDNN's attention") && said.contains("execution plans"), "{said}");
+    let notices = notices.lock().unwrap().join("\n");
+    assert!(
+        notices.contains("compiled again without cuDNN's attention") && notices.contains("execution plans"),
+        "{notices}"
+    );
 }

@@ -61,7 +61,7 @@ fn damaged_entries_are_deleted_and_never_fatal() {
 }
 
 #[test]
-fn what_a_killed_process_left_behind_is_cleared_away_when_nobody_can_be_writing_it() {
+fn what_a_killed_process_left_behind_is_cleared_away_when_no_process_can_be_writing_it() {
     let folder = tempfile::tempdir().unwrap();
     let cache = ExecutableCache::new(folder.path());
     let [old, young] = [1, 2].map(|pid| folder.path().join(format!(".{}.{pid}", key("1").file_name())));

@@ -1,4 +1,4 @@
-//! The fake's buffers: copies are made by another thread, a while after they were asked for.
+//! The fake's buffers: copies are made by another thread, a while after they were requested.
 
 use super::*;
 use std::sync::RwLock;

@@ -108,7 +108,7 @@ impl FakeEvent {
         self.0.0.lock().unwrap().failed
     }
 
-    /// Waits, and says whether the work was done.
+    /// Waits, and returns whether the work was done.
     fn wait(&self) -> bool {
         let guard = self.0.0.lock().unwrap();
         !self.0.1.wait_while(guard, |state| !state.done).unwrap().failed
@@ -122,7 +122,7 @@ fn gone() -> *mut PJRT_Error {
 
 /// A pointer that may be sent to the thread that acts as the device.
 struct Portable<T>(*mut T);
-// SAFETY: the tests keep what is pointed at alive and do not touch it meanwhile: that is what they test.
+// SAFETY: the tests keep what is pointed at alive and do not touch it in that time: that is what they test.
 unsafe impl<T> Send for Portable<T> {}
 
 impl<T> Portable<T> {

@@ -11,7 +11,7 @@ pjrt_structs! {
     PJRT_Api_Version { major_version: c_int, minor_version: c_int }
 }
 
-/// What `GetPjrtApi` answers.
+/// What `GetPjrtApi` returns.
 #[repr(C)]
 pub struct PJRT_Api {
     pub struct_size: usize,

@@ -1,4 +1,4 @@
-//! Executables: what the compiler says about them, running and storing them.
+//! Executables: what the compiler reports about them, running and storing them.
 
 use super::*;
 

@@ -10,7 +10,7 @@
 //!   functions do not exist"; [`PJRT_Api::copied_from`] turns them into `None`.
 //! * All-zero bytes are a valid value of every struct, and mean "not given" for every optional field.
 //!
-//! Enumerations are plain integers: a plugin may be newer and answer a value that a Rust `enum` could not hold.
+//! Enumerations are plain integers: a plugin may be newer and return a value that a Rust `enum` could not hold.
 
 #![allow(non_camel_case_types, non_snake_case, non_upper_case_globals)]
 // The structs mirror the header; fields that we never read still have to be there.

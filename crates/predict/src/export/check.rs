@@ -33,11 +33,11 @@ pub struct ExportCheck {
     pub images: usize,
     /// The largest difference of an output, relative to the largest magnitude of our output for that image.
     pub difference: f64,
-    /// Images with another answer: class, box, or pixels of a mask.
+    /// Images with another prediction: class, box, or pixels of a mask.
     pub changed: usize,
     /// Those of them for which our own scores are within 1e-4 of a threshold or of the runner-up, so that rounding decides.
     pub within_margin: usize,
-    /// Images with other answers beyond the margin.
+    /// Images with other predictions beyond the margin.
     pub beyond_margin: Vec<PathBuf>,
     /// Pixels of masks that differ.
     pub changed_pixels: usize,

@@ -1,6 +1,6 @@
 //! Two sets of predictions of one image.
 
-use octant_metrics::boxes::{FoundBox, Rectangle, Suppression};
+use octant_metrics::boxes::{PredictedBox, Rectangle, Suppression};
 
 /// Scores that differ less than this may be ordered by rounding alone.
 pub(super) const MARGIN: f64 = 1e-4;
@@ -13,7 +13,7 @@ const SAME_BOX: f64 = 0.99;
 pub(super) struct Compared {
     /// The largest difference, relative to the largest magnitude of ours.
     pub difference: f64,
-    /// The answers differ.
+    /// The predictions differ.
     pub changed: bool,
     /// Our own scores are within the margin of a threshold or of the runner-up.
     pub is_close: bool,
@@ -22,7 +22,7 @@ pub(super) struct Compared {
 }
 
 impl Compared {
-    /// The same answers, with the difference of the numbers that they were read from.
+    /// The same predictions, with the difference of the numbers that they were read from.
     pub fn of(self, ours: &[f64], theirs: &[f64]) -> Compared {
         Compared { difference: difference(ours, theirs), ..self }
     }
@@ -40,12 +40,12 @@ fn difference(ours: &[f64], theirs: &[f64]) -> f64 {
     })
 }
 
-/// Numbers without answers.
+/// Numbers without predictions.
 pub(super) fn compare_numbers(ours: &[f64], theirs: &[f64]) -> Compared {
     Compared::default().of(ours, theirs)
 }
 
-/// Probabilities of classes: the answer is the likeliest.
+/// Probabilities of classes: the prediction is the likeliest.
 pub(super) fn compare_classes(ours: &[f64], theirs: &[f64]) -> Compared {
     let best = |scores: &[f64]| (0..scores.len()).max_by(|&a, &b| scores[a].total_cmp(&scores[b]));
     let first = best(ours);
@@ -54,7 +54,7 @@ pub(super) fn compare_classes(ours: &[f64], theirs: &[f64]) -> Compared {
     Compared { changed: first != best(theirs), is_close: margin < MARGIN, ..Compared::default() }.of(ours, theirs)
 }
 
-/// A number per pixel: the answers are the pixels above the threshold.
+/// A number per pixel: the predictions are the pixels above the threshold.
 pub(super) fn compare_mask(ours: &[f64], theirs: &[f64], threshold: f64) -> Compared {
     let differs = |&(a, b): &(&f64, &f64)| (*a > threshold) != (*b > threshold);
     let changed: Vec<(&f64, &f64)> = ours.iter().zip(theirs).filter(differs).collect();
@@ -75,18 +75,18 @@ pub(super) fn compare_marks(ours: &[f64], theirs: &[f64], scores: &[f64]) -> Com
 
 /// Boxes after suppression; `rows` are ours before it.
 pub(super) fn compare_boxes(
-    ours: &[FoundBox],
-    theirs: &[FoundBox],
+    ours: &[PredictedBox],
+    theirs: &[PredictedBox],
     rows: &[f64],
     classes: usize,
     rules: &Suppression,
 ) -> Compared {
-    let mut left: Vec<&FoundBox> = theirs.iter().collect();
+    let mut left: Vec<&PredictedBox> = theirs.iter().collect();
     let mut difference: f64 = 0.0;
     let mut changed = ours.len() != theirs.len();
     for found in ours {
         let near =
-            |other: &FoundBox| other.class == found.class && overlap(&other.rectangle, &found.rectangle) > SAME_BOX;
+            |other: &PredictedBox| other.class == found.class && overlap(&other.rectangle, &found.rectangle) > SAME_BOX;
         match left.iter().position(|other| near(other)) {
             Some(index) => difference = difference.max((left.swap_remove(index).score - found.score).abs()),
             None => changed = true,
@@ -133,12 +133,12 @@ fn is_close(rows: &[f64], classes: usize, rules: &Suppression) -> bool {
 }
 
 /// The boxes of a file's outputs; rows with score 0 fill them up.
-pub(super) fn boxes_of(corners: &[f64], scores: &[f64], classes: &[f64]) -> Vec<FoundBox> {
+pub(super) fn boxes_of(corners: &[f64], scores: &[f64], classes: &[f64]) -> Vec<PredictedBox> {
     let rows = corners.chunks_exact(4).zip(scores.iter().zip(classes));
     let is_box = |(_, (score, _)): &(&[f64], (&f64, &f64))| **score > 0.0;
     let found = |(corners, (&score, &class)): (&[f64], (&f64, &f64))| {
         let rectangle = Rectangle::of_corners([corners[0], corners[1], corners[2], corners[3]]);
-        FoundBox { class: class as usize, rectangle, score }
+        PredictedBox { class: class as usize, rectangle, score }
     };
     rows.filter(is_box).map(found).collect()
 }
@@ -176,7 +176,8 @@ mod tests {
     #[test]
     fn a_missing_box_counts_unless_its_score_is_at_the_threshold() {
         let rules = Suppression::prediction();
-        let of = |score: f64| FoundBox { class: 0, rectangle: Rectangle::of_corners([0.0, 0.0, 10.0, 10.0]), score };
+        let of =
+            |score: f64| PredictedBox { class: 0, rectangle: Rectangle::of_corners([0.0, 0.0, 10.0, 10.0]), score };
         let row = |score: f64| [0.0, 0.0, 10.0, 10.0, score, 0.0];
         let missing = compare_boxes(&[of(0.9)], &[], &row(0.9), 2, &rules);
         assert_eq!((missing.changed, missing.is_close), (true, false));

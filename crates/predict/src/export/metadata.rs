@@ -1,4 +1,4 @@
-//! What a file says about itself.
+//! The metadata of a file.
 
 use super::{OnnxExport, StablehloExport};
 use crate::decode::Preparation;
@@ -13,7 +13,7 @@ use octant_zoo::{ModelTask, Preprocessing};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
-/// What an exported file says about itself: enough to feed it, to read its outputs, and to compare it with the weights that
+/// The metadata of an exported file: enough to feed it, to read its outputs, and to compare it with the weights that
 /// it was made from.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct ExportedFacts {
@@ -180,7 +180,7 @@ impl ExportedFacts {
     }
 
     pub(super) fn require(&self, key: &str) -> Result<&str> {
-        self.get(key).ok_or_else(|| refusal!("the file does not say its {key}; export it again"))
+        self.get(key).ok_or_else(|| refusal!("the file has no {key} in its metadata; export it again"))
     }
 
     fn json(&self, key: &str) -> Result<Value> {
@@ -207,7 +207,7 @@ impl ExportedFacts {
     /// Height, width and channels of what the network sees.
     pub(super) fn input(&self) -> Result<[usize; 3]> {
         serde_json::from_value(self.json("octant.input")?)
-            .map_err(|_| refusal!("the file does not say the size of its images; export it again"))
+            .map_err(|_| refusal!("the file has no image size in its metadata; export it again"))
     }
 
     /// The side of images, where it was chosen.

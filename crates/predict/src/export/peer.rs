@@ -99,7 +99,7 @@ impl Peer {
         let spawned = command.spawn();
         let mut child = spawned.map_err(|error| refusal!("cannot start {shown}: {error}; install Python 3"))?;
         let (Some(input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
-            unreachable!("both ends were asked for")
+            unreachable!("both ends were requested")
         };
         let (output, outputs) = (BufReader::new(output), outputs.to_vec());
         let mut peer = Peer { child, input: Some(input), output, outputs, name: String::new() };

@@ -39,7 +39,7 @@ fn held_out(dataset: &dyn Dataset) -> Vec<usize> {
     let mut held_out = Vec::new();
     for samples in folders.values_mut() {
         samples.sort_unstable();
-        // A folder with one sample keeps it: a class that is never learned cannot be judged.
+        // A folder with one sample keeps it: a class that is never learned cannot be evaluated.
         let count = (samples.len() / EVERY).max(usize::from(samples.len() > 1));
         held_out.extend(samples.iter().take(count).map(|(_, index)| *index));
     }

@@ -1,6 +1,6 @@
 //! The kinds of data that recipes name.
 
-use super::made_up;
+use super::synthetic;
 use crate::error::refuse;
 use crate::{BadLabels, DataSource, Result, ValidationPart, nearest};
 use octant_data::decode::DecodeOptions;
@@ -19,7 +19,7 @@ pub struct SourceEntry {
     pub about: &'static str,
     /// The keys of `data` that only some kinds read, and this one does.
     pub keys: &'static [&'static str],
-    /// What is predicted of its samples: shards have no layout that would tell.
+    /// What is predicted of its samples: shards have no layout that would show it.
     pub(super) target: RecordTarget,
     pub(super) open: Open,
 }
@@ -44,7 +44,7 @@ const GENERATED: &[&str] = &["train", "test", "side"];
 const FILES: &[&str] = &["validate_on"];
 
 /// Data that is generated, 1000 images to learn from and 200 to validate on unless the recipe says otherwise.
-const fn made_up(
+const fn synthetic(
     kind: &'static str,
     about: &'static str,
     target: RecordTarget,
@@ -73,17 +73,27 @@ pub const SOURCES: [SourceEntry; 16] = [
         target: RecordTarget::Class,
         open: Open::MadeUp { train: 12_000, test: 2_000, open: |count, _, seed| Arc::new(Glyphs::new(count, seed)) },
     },
-    made_up("infrared", "infrared scenes with small targets and their masks", RecordTarget::Mask, made_up::infrared),
-    made_up("shapes", "colored shapes of four classes", RecordTarget::Class, made_up::shapes),
-    made_up("discs", "discs that are to be counted", RecordTarget::Values, made_up::discs),
-    made_up(
+    synthetic(
+        "infrared",
+        "infrared scenes with small targets and their masks",
+        RecordTarget::Mask,
+        synthetic::infrared,
+    ),
+    synthetic("shapes", "colored shapes of four classes", RecordTarget::Class, synthetic::shapes),
+    synthetic("discs", "discs that are to be counted", RecordTarget::Values, synthetic::discs),
+    synthetic(
         "scenes",
         "scenes of textured shapes that hide each other, with their boxes",
         RecordTarget::Boxes,
-        made_up::scenes,
+        synthetic::scenes,
     ),
-    made_up("outlines", "outlines of shapes and what they look like in color", RecordTarget::Image, made_up::outlines),
-    made_up("paintings", "scenes of textured shapes to be restored", RecordTarget::Image, made_up::paintings),
+    synthetic(
+        "outlines",
+        "outlines of shapes and what they look like in color",
+        RecordTarget::Image,
+        synthetic::outlines,
+    ),
+    synthetic("paintings", "scenes of textured shapes to be restored", RecordTarget::Image, synthetic::paintings),
     files(
         "pairs",
         "the folder with train/ and test/ of images side by side, or with trainA/, trainB/, testA/ and testB/",
@@ -174,14 +184,14 @@ impl SourceEntry {
     }
 
     /// Samples are generated on the fly; there are no files.
-    pub fn is_made_up(&self) -> bool {
+    pub fn is_synthetic(&self) -> bool {
         matches!(self.open, Open::MadeUp { .. })
     }
 
     /// Refuses keys that data of this kind, or shards of any kind, would ignore.
     pub(super) fn check(&self, source: &DataSource, is_shards: bool) -> Result<()> {
         let given = [
-            ("side", source.side.is_some() && self.is_made_up()),
+            ("side", source.side.is_some() && self.is_synthetic()),
             ("validate_on", source.validate_on != ValidationPart::Val),
             ("only_classes", !source.only_classes.is_empty()),
             ("single_class", source.single_class),
@@ -204,7 +214,7 @@ impl SourceEntry {
     /// A remark about keys of generated data, which recipes for it keep when they are given files.
     pub(super) fn ignored(&self, source: &DataSource) -> Option<String> {
         let given = [("train", source.train), ("test", source.test), ("side", source.side)];
-        let given = given.iter().filter(|(_, value)| value.is_some() && !self.is_made_up());
+        let given = given.iter().filter(|(_, value)| value.is_some() && !self.is_synthetic());
         let keys: Vec<String> = given.map(|(key, _)| format!("`data.{key}`")).collect();
         (!keys.is_empty()).then(|| format!("{} is for generated data and has no effect on files", keys.join(" and ")))
     }

@@ -182,7 +182,7 @@ fn keys_of_data_that_change_nothing_are_refused() {
 }
 
 #[test]
-fn an_image_size_that_no_machine_holds_was_asked_of_the_allocator() {
+fn an_image_size_that_no_machine_holds_was_passed_to_the_allocator() {
     let folder = tempfile::tempdir().unwrap();
     let recipe = recipe("classify", folder.path(), &["image_size=50000", "batch_size=1000000"]);
     let entry = octant_zoo::find(&recipe.model).unwrap();

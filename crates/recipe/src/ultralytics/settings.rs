@@ -189,7 +189,10 @@ pub(super) const SETTINGS: &[Setting] = &[
         "conf",
         &[Val],
         "0.001",
-        Only("0.001", "mAP is over all boxes above 0.001; `octant predict --conf` shows surer ones"),
+        Only(
+            "0.001",
+            "mAP is over all boxes above 0.001; `octant predict --conf` sets the score from which they are shown",
+        ),
     ),
     set(
         "iou",

@@ -89,7 +89,7 @@ fn misspelled_settings_were_dropped_and_a_hundred_epochs_began() {
 }
 
 #[test]
-fn settings_of_another_mode_are_said_to_have_no_effect() {
+fn settings_of_another_mode_are_reported_to_have_no_effect() {
     let (line, notes) = command("train model=yolo11n.yaml conf=0.4");
     assert_eq!(line, "train detect --model yolo11n");
     assert_eq!(notes, ["conf=0.4 has no effect on train: it is for val and predict"]);

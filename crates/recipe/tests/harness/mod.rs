@@ -13,10 +13,10 @@ use std::path::Path;
 /// The metrics of one epoch.
 pub type Metrics = Vec<(String, f64)>;
 
-/// Keeps the metrics of every epoch, and stops the run after it was asked a number of times.
+/// Keeps the metrics of every epoch, and stops the run after it was polled a number of times.
 struct StoppingWatcher {
     epochs: Vec<Metrics>,
-    asks_left: Cell<u64>,
+    polls_left: Cell<u64>,
 }
 
 impl Watcher for StoppingWatcher {
@@ -26,8 +26,8 @@ impl Watcher for StoppingWatcher {
     }
 
     fn stops(&self) -> bool {
-        let left = self.asks_left.get();
-        self.asks_left.set(left.saturating_sub(1));
+        let left = self.polls_left.get();
+        self.polls_left.set(left.saturating_sub(1));
         left == 0
     }
 }
@@ -44,9 +44,9 @@ pub fn local_files(folder: &Path) -> LocalFiles {
     LocalFiles { cache: folder.join("cache") }
 }
 
-/// Runs a recipe to its end and returns the metrics of the epochs. The run is stopped whenever it has asked `asks` times
+/// Runs a recipe to its end and returns the metrics of the epochs. The run is stopped whenever it has polled `polls` times
 /// whether to stop, and resumed from its checkpoint.
-pub fn trained(recipe: &Recipe, folder: &Path, asks: u64) -> Vec<Metrics> {
+pub fn trained(recipe: &Recipe, folder: &Path, polls: u64) -> Vec<Metrics> {
     let backend = CpuBackend::new().unwrap().shared();
     let data = data(recipe, &[], &local_files(folder)).unwrap();
     let plan = plan(recipe, &data, &backend, Values::new()).unwrap();
@@ -61,7 +61,7 @@ pub fn trained(recipe: &Recipe, folder: &Path, asks: u64) -> Vec<Metrics> {
             }
             None => (RunDirectory::create(&path, &plan.config).unwrap(), None),
         };
-        let mut watcher = StoppingWatcher { epochs: Vec::new(), asks_left: asks.into() };
+        let mut watcher = StoppingWatcher { epochs: Vec::new(), polls_left: polls.into() };
         let summary = run(&plan, directory, from, &mut watcher).unwrap();
         epochs.append(&mut watcher.epochs);
         if summary.ending == Ending::Done {

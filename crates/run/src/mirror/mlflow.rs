@@ -42,19 +42,19 @@ impl Mlflow {
 
     fn call(&self, path: &str, body: Option<Value>) -> Result<(u16, Value)> {
         let text = body.map(|body| body.to_string());
-        let (status, answer) = self.service.call(&format!("/api/2.0/mlflow/{path}"), text.as_deref())?;
-        let answer: Value = serde_json::from_str(&answer).unwrap_or(Value::Null);
-        Ok((status, answer))
+        let (status, response) = self.service.call(&format!("/api/2.0/mlflow/{path}"), text.as_deref())?;
+        let response: Value = serde_json::from_str(&response).unwrap_or(Value::Null);
+        Ok((status, response))
     }
 
     /// A request that must succeed.
     fn post(&self, path: &str, body: Value) -> Result<Value> {
-        let (status, answer) = self.call(path, Some(body))?;
+        let (status, response) = self.call(path, Some(body))?;
         match status {
-            200 => Ok(answer),
+            200 => Ok(response),
             _ => {
-                let reason = answer["message"].as_str().unwrap_or("without a reason");
-                refused(format!("{path} answers {status}: {reason}"))
+                let reason = response["message"].as_str().unwrap_or("without a reason");
+                refused(format!("{path} returned {status}: {reason}"))
             }
         }
     }
@@ -69,7 +69,7 @@ impl Mlflow {
                 made["experiment_id"].as_str().map(str::to_string)
             }
         };
-        id.map_or_else(|| refused("the server does not say what the experiment is called".into()), Ok)
+        id.map_or_else(|| refused("the server returned no id of the experiment".into()), Ok)
     }
 
     /// The run on the server; created with its settings when it is first needed.
@@ -77,13 +77,13 @@ impl Mlflow {
         if let Some(run) = &self.run {
             return Ok(run.clone());
         }
-        let asked = json!({
+        let request = json!({
             "experiment_id": self.experiment()?, "run_name": self.run_name, "start_time": milliseconds(),
             "tags": [{ "key": "mlflow.source.name", "value": "octant" }],
         });
-        let made = self.post("runs/create", asked)?;
+        let made = self.post("runs/create", request)?;
         let Some(run) = made["run"]["info"]["run_id"].as_str() else {
-            return refused("the server does not say what the run is called".into());
+            return refused("the server returned no id of the run".into());
         };
         for parameters in self.parameters.chunks(PARAMETERS) {
             self.post("runs/log-batch", json!({ "run_id": run, "params": parameters }))?;

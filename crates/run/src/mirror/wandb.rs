@@ -23,7 +23,7 @@ pub(super) struct Wandb {
 }
 
 impl Wandb {
-    /// `state` is what an earlier process returned: its rows are gone on with, in another file.
+    /// `state` is what an earlier process returned: its rows are continued, in another file.
     pub fn new(project: &str, facts: &RunFacts, state: &Value) -> Wandb {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let id = state["id"].as_str().map_or_else(|| format!("{:x}", now.as_micros()), str::to_string);

@@ -36,7 +36,7 @@ const fn once(given: &'static [&'static str], change: &'static str) -> Row {
 pub const ELSEWHERE: [(&str, &str); 3] = [
     ("about", "`octant recipes` lists it: `recipes_of_ones_own_are_listed` in crates/cli/tests/every_argument.rs"),
     ("workers", "the threads of loaders are counted"),
-    ("device", "whoever opens the device reads it: crates/cli/tests/every_argument.rs"),
+    ("device", "the code that opens the device reads it: crates/cli/tests/every_argument.rs"),
 ];
 
 /// Keys whose other values end the run here: refusing them shows that they are read. A network has one factor that

@@ -74,13 +74,13 @@ pub fn bytes_of(numbers: &[f32]) -> Vec<u8> {
     numbers.iter().flat_map(|number| number.to_le_bytes()).collect()
 }
 
-pub struct Answer {
+pub struct HttpResponse {
     pub status: u16,
     pub head: String,
     pub body: Vec<u8>,
 }
 
-impl Answer {
+impl HttpResponse {
     pub fn json(&self) -> serde_json::Value {
         serde_json::from_slice(&self.body)
             .unwrap_or_else(|error| panic!("{error}: {} {}", self.status, String::from_utf8_lossy(&self.body)))
@@ -98,21 +98,21 @@ impl Answer {
     }
 }
 
-/// Sends bytes as they are; reads until the server closes. Status 0 when it closes without an answer.
-pub fn raw(address: SocketAddr, bytes: &[u8]) -> Answer {
+/// Sends bytes as they are; reads until the server closes. Status 0 when it closes without a response.
+pub fn raw(address: SocketAddr, bytes: &[u8]) -> HttpResponse {
     let Ok(mut stream) = TcpStream::connect(address) else {
-        return Answer { status: 0, head: String::new(), body: Vec::new() };
+        return HttpResponse { status: 0, head: String::new(), body: Vec::new() };
     };
     stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
     // A server that refuses early may close before everything is sent.
     let _ = stream.write_all(bytes);
-    let mut answer = Vec::new();
-    let _ = stream.read_to_end(&mut answer);
-    let end = answer.windows(4).position(|window| window == b"\r\n\r\n").unwrap_or(answer.len());
-    let head = String::from_utf8_lossy(&answer[..end]).into_owned();
+    let mut response = Vec::new();
+    let _ = stream.read_to_end(&mut response);
+    let end = response.windows(4).position(|window| window == b"\r\n\r\n").unwrap_or(response.len());
+    let head = String::from_utf8_lossy(&response[..end]).into_owned();
     let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or(0);
-    let body = answer.get(end + 4..).unwrap_or_default().to_vec();
-    Answer { status, head, body }
+    let body = response.get(end + 4..).unwrap_or_default().to_vec();
+    HttpResponse { status, head, body }
 }
 
 pub fn request(address: SocketAddr, line: &str, headers: &[&str], body: &[u8]) -> Vec<u8> {
@@ -123,11 +123,11 @@ pub fn request(address: SocketAddr, line: &str, headers: &[&str], body: &[u8]) -
     [head.as_bytes(), body].concat()
 }
 
-pub fn get(address: SocketAddr, path: &str) -> Answer {
+pub fn get(address: SocketAddr, path: &str) -> HttpResponse {
     raw(address, format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n").as_bytes())
 }
 
-pub fn post(address: SocketAddr, path: &str, headers: &[&str], body: &[u8]) -> Answer {
+pub fn post(address: SocketAddr, path: &str, headers: &[&str], body: &[u8]) -> HttpResponse {
     raw(address, &request(address, &format!("POST {path}"), headers, body))
 }
 
@@ -140,13 +140,20 @@ pub fn binary_request(name: &str, datatype: &str, shape: &[usize], packed: &[u8]
     (format!("Inference-Header-Content-Length: {}", json.len()), [json.as_bytes(), packed].concat())
 }
 
-pub fn infer(address: SocketAddr, model: &str, name: &str, datatype: &str, shape: &[usize], packed: &[u8]) -> Answer {
+pub fn infer(
+    address: SocketAddr,
+    model: &str,
+    name: &str,
+    datatype: &str,
+    shape: &[usize],
+    packed: &[u8],
+) -> HttpResponse {
     let (header, body) = binary_request(name, datatype, shape, packed);
     post(address, &format!("/v2/models/{model}/infer"), &[&header], &body)
 }
 
 /// The logits of normalized images `[count, 3, 32, 32]`, by the server.
-pub fn logits(address: SocketAddr, model: &str, count: usize, numbers: &[f32]) -> Answer {
+pub fn logits(address: SocketAddr, model: &str, count: usize, numbers: &[f32]) -> HttpResponse {
     infer(address, model, "images", "FP32", &[count, 3, 32, 32], &bytes_of(numbers))
 }
 
@@ -194,17 +201,17 @@ impl Gate {
         self.runs.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// Closes the gate, lets a client ask, and waits until its batch is in front of the gate.
-    pub fn hold<T>(&self, ask: impl FnOnce() -> T) -> T {
+    /// Closes the gate, lets a client send a request, and waits until its batch is in front of the gate.
+    pub fn hold<T>(&self, send_request: impl FnOnce() -> T) -> T {
         self.set_closed(true);
         let came = self.came.load(Ordering::SeqCst);
-        let asked = ask();
+        let requested = send_request();
         let begun = std::time::Instant::now();
         while self.came.load(Ordering::SeqCst) == came {
             assert!(begun.elapsed() < Duration::from_secs(30), "no batch came to the device");
             std::thread::sleep(Duration::from_millis(2));
         }
-        asked
+        requested
     }
 }
 

@@ -23,7 +23,7 @@ const LIBRARY: &str = "__";
 
 /// A call that XLA's own compiler understands: the hint's source is its configuration, and its integers are the layouts of
 /// the results, the number of axes before the axes from the fastest to the slowest. One more result is memory to work in, for
-/// whose size XLA asks the library.
+/// whose size XLA gets from the library.
 fn library_call(f: &mut Function, hint: &KernelHint, operands: &[&Value], made: &[&Shape]) -> Option<Vec<Value>> {
     let config = quoted(hint.source.as_deref()?);
     let mut layouts = hint.integers.as_slice();

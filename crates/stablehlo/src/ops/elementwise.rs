@@ -50,7 +50,7 @@ fn polynomial(f: &mut Function, x: &Value, coefficients: &[f64]) -> Value {
 }
 
 /// The error function, which StableHLO does not have, as `x · P(x²) / Q(x²)` of a clamped `x`. In f32 it is the rational
-/// approximation that Eigen and XLA use too, flat beyond ±4, where f32 cannot tell the result from ±1. bf16 and f16 round to
+/// approximation that Eigen and XLA use too, flat beyond ±4, where f32 does not resolve the result from ±1. bf16 and f16 round to
 /// ±1 earlier and need fewer digits: a polynomial, 3e-5 away relatively, takes a third of the instructions and no division. In
 /// a GELU over arrays these instructions, not the memory, are what takes the time on a GPU.
 fn erf(f: &mut Function, x: &Value) -> Value {

@@ -109,7 +109,7 @@ fn while_loop(f: &mut Function, condition: &Graph, body: &Graph, operands: &[Val
 }
 
 fn branch(f: &mut Function, then: &Graph, otherwise: &Graph, operands: &[Value], made: &[&Shape]) -> Vec<Value> {
-    let (condition, visible) = operands.split_first().expect("shape inference asks for a condition");
+    let (condition, visible) = operands.split_first().expect("shape inference requires a condition");
     let regions: [Region; 2] = [then, otherwise].map(|graph| f.region(&[], |f, _| f.graph(graph, visible)));
     f.push(Kind::If, std::slice::from_ref(condition), regions.into(), made)
 }

@@ -68,7 +68,7 @@ pub fn best(
 fn choose(f: &mut Function, dtype: DType, indices: DType, largest: bool) -> Region {
     let (value, index) = (Shape::scalar(dtype), Shape::scalar(indices));
     f.region(&[value.clone(), index.clone(), value, index], |f, arguments| {
-        let [left, left_index, right, right_index] = arguments else { unreachable!("four were asked for") };
+        let [left, left_index, right, right_index] = arguments else { unreachable!("four were requested") };
         let mut better = f.compare(if largest { "GT" } else { "LT" }, left, right);
         let mut same = f.compare("EQ", left, right);
         if dtype.is_float() {

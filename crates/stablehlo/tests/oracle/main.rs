@@ -31,11 +31,11 @@ fn failures<'a>(
     let program = |case: &Case| Program::new(case.name.clone(), case.graph.clone());
     let run = |case: &&Case| form(Run::new(program(case), case.inputs.clone()));
     let outcomes = client::run_with(python, &cases.iter().map(run).collect::<Vec<_>>(), emitters);
-    let judge = |(case, outcome): (&&'a Case, Result<_, String>)| {
+    let compare = |(case, outcome): (&&'a Case, Result<_, String>)| {
         let problem = outcome.and_then(|given: Vec<_>| case.check(&given)).err()?;
         Some((*case, format!("{}: {problem}", case.name)))
     };
-    cases.iter().zip(outcomes).filter_map(judge).collect()
+    cases.iter().zip(outcomes).filter_map(compare).collect()
 }
 
 /// What fails with the quick emitters, which have faults of their own, is compiled by the usual ones before it counts.

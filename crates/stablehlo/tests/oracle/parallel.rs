@@ -7,7 +7,7 @@ use octant_process::{Border, Filter, GaussianBlur, Method, Semantics, composites
 use octant_runtime::{Axis, Mesh, Program, Sharding};
 
 /// A training step of a small convolutional network: forward, loss, gradients, momentum, statistics.
-/// Inputs: two parameters, their momenta, images, labels, key. Outputs: parameters, momenta, loss, correct answers.
+/// Inputs: two parameters, their momenta, images, labels, key. Outputs: parameters, momenta, loss, correct predictions.
 fn training_step(batch: usize) -> Graph {
     let trace = Trace::new();
     let shapes = [vec![3, 3, 3, 8], vec![8, 5]];

@@ -53,7 +53,7 @@ fn detectors_are_evaluated_on_eight_devices_as_on_one() {
     let outcomes = client::run(&python, &runs);
     let kept = |outcome: &Result<Vec<HostTensor>, String>| {
         let boxes = outcome.as_ref().unwrap_or_else(|error| panic!("{error}"))[2].to_f64s();
-        boxes.chunks_exact(6).filter(|answer| answer[5] >= 0.0).count()
+        boxes.chunks_exact(6).filter(|row| row[5] >= 0.0).count()
     };
     assert!(outcomes.iter().all(|outcome| kept(outcome) > BATCH), "boxes are left");
     pairs_agree(&MODELS, &outcomes, ALLOWED);

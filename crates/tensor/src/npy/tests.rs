@@ -55,7 +55,7 @@ fn every_truncation_is_one_sentence() {
 }
 
 #[test]
-fn sizes_are_checked_before_memory_is_asked_for() {
+fn sizes_are_checked_before_memory_is_allocated() {
     let claims =
         ["(1152921504606846976,)", "(4294967296, 4294967296, 4294967296)", "(99999999999999999999999,)", "(-1,)"];
     for shape in claims {

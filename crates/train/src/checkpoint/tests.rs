@@ -89,7 +89,7 @@ fn a_failed_write_names_the_last_good_one() {
     assert_eq!(newest(folder.path()).0, 7);
 }
 
-/// A full disk was told with "there is no earlier one" although the best epoch was kept.
+/// A full disk was reported as "there is no earlier one" although the best epoch was kept.
 #[test]
 fn a_failed_first_write_did_not_name_the_best_checkpoint() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! One epoch: learn, validate, judge, write down.
+//! One epoch: train, validate, compare, log.
 
 use super::{Ending, EpochReport, Feed, Runner, StepReport, Times};
 use crate::in_flight::{Ahead, Observation};
@@ -7,7 +7,7 @@ use octant_data::Loader;
 use std::time::Instant;
 
 impl<'p> Runner<'p, '_> {
-    /// Runs, or goes on with, one epoch; `Some` when the run ends in it.
+    /// Runs, or resumes, one epoch; `Some` when the run ends in it.
     pub(super) fn epoch(
         &mut self,
         phase: &'p Phase,
@@ -67,7 +67,7 @@ impl<'p> Runner<'p, '_> {
             self.directory.events.values(number, images)?;
         }
         self.progress.metrics = metrics.clone();
-        let verdict = self.bottleneck.verdict(&times);
+        let bottleneck = self.bottleneck.summary(&times);
         if validates {
             self.write_samples(phase, session, number)?;
         }
@@ -85,7 +85,7 @@ impl<'p> Runner<'p, '_> {
                 rate: self.last_rate(phase),
                 metrics,
                 times: self.times,
-                verdict,
+                bottleneck,
                 memory: session.memory(),
             },
         )?;
@@ -204,7 +204,7 @@ impl<'p> Runner<'p, '_> {
         Ok(Some(metrics.into_iter().map(|(name, value)| (format!("val_{name}"), value)).collect()))
     }
 
-    /// Judges the epoch, writes it down, and takes the checkpoints.
+    /// Logs the epoch, compares it with the best, and writes the checkpoints.
     fn end_epoch(&mut self, session: &mut Session, report: EpochReport) -> Result<(), TrainError> {
         self.write_down(&report, session)?;
         let value = |name: &str| {
@@ -227,7 +227,7 @@ impl<'p> Runner<'p, '_> {
         }
         self.watcher.epoch_ends(&report);
         self.times = Times::default();
-        let is_best = value(&self.plan.watched.metric).is_some_and(|value| self.judge(value));
+        let is_best = value(&self.plan.watched.metric).is_some_and(|value| self.compare_with_best(value));
         if is_best {
             self.best_findings = self.last_findings.clone();
         }
@@ -235,7 +235,7 @@ impl<'p> Runner<'p, '_> {
     }
 
     /// Whether the epoch is the best so far; ends the run when there was none for too long.
-    fn judge(&mut self, value: f64) -> bool {
+    fn compare_with_best(&mut self, value: f64) -> bool {
         let watched = &self.plan.watched;
         let epoch = self.progress.epoch;
         let better = |best: &Best| if watched.smaller { value < best.value } else { value > best.value };

@@ -35,7 +35,7 @@ impl Runner<'_, '_> {
             ("images_per_second", times.images_per_second()),
         ];
         let mut timing: Vec<Metric> = seconds.into_iter().map(|(name, value)| (name.to_string(), value)).collect();
-        // In bytes, where the backend can tell: on the fullest device, and where there are several on each.
+        // In bytes, where the backend reports it: on the fullest device, and where there are several on each.
         let memory: Vec<f64> = report.memory.iter().map(|memory| memory.peak.unwrap_or(memory.used) as f64).collect();
         timing.extend(memory.iter().copied().reduce(f64::max).map(|most| ("memory".to_string(), most)));
         if memory.len() > 1 {
@@ -43,7 +43,7 @@ impl Runner<'_, '_> {
         }
         self.directory.timing.row(&timing, &[])?;
         let numbers: Vec<String> = row.iter().map(|(name, value)| format!("{name} {}", logged(*value))).collect();
-        self.directory.log(&format!("{}: {}; {}", report.phase, numbers.join("  "), report.verdict))?;
+        self.directory.log(&format!("{}: {}; {}", report.phase, numbers.join("  "), report.bottleneck))?;
         Ok(())
     }
 

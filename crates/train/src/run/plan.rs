@@ -39,9 +39,9 @@ pub struct RunPlan {
     pub phases: Vec<Phase>,
     /// What is learned from.
     pub train: Arc<dyn Dataset>,
-    /// What is judged on.
+    /// The validation data.
     pub valid: Arc<dyn Dataset>,
-    /// What happens to samples that are judged on.
+    /// The transform of validation samples.
     pub valid_transform: Arc<dyn Transform>,
     /// Which epoch was best.
     pub watched: Watched,
@@ -51,7 +51,7 @@ pub struct RunPlan {
     pub weights: Values,
     /// The resolved configuration, kept with every checkpoint.
     pub config: String,
-    /// What `model.safetensors` says about itself.
+    /// The metadata of `model.safetensors`.
     pub metadata: Vec<(String, String)>,
 }
 
@@ -70,7 +70,7 @@ impl RunPlan {
         match names.contains(&self.watched.metric) {
             true => Ok(()),
             false => Err(TrainError::Data(format!(
-                "there is no metric {:?} to tell the best epoch by; there are {}",
+                "there is no metric {:?} to choose the best epoch by; there are {}",
                 self.watched.metric,
                 names.join(", ")
             ))),

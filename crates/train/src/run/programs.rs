@@ -52,7 +52,7 @@ impl Runner<'_, '_> {
 
 impl Runner<'_, '_> {
     /// Ends the run where a loss was not finite, naming the step, its files and the last good checkpoint; or, where such
-    /// steps are skipped, says how many there were.
+    /// steps are skipped, reports how many there were.
     pub(super) fn check_finite(&mut self, session: &Session, train: &Loader) -> Result<(), TrainError> {
         let (bad, first) = session.bad_steps()?;
         if bad == 0 {
@@ -83,7 +83,7 @@ impl Runner<'_, '_> {
         Err(TrainError::NotFinite(text))
     }
 
-    /// The files of a step of this epoch. The order of samples is a function, so nobody has to remember it.
+    /// The files of a step of this epoch. The order of samples is a function, so it need not be stored.
     fn files_of(&self, step: u64, train: &Loader) -> String {
         const SHOWN: usize = 4;
         let per_epoch = train.batches_per_epoch().max(1);

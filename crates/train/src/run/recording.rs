@@ -8,7 +8,7 @@ use std::ops::Range;
 /// Steps before a recording: the first ones fill caches and queues that all others find filled.
 const WARM_UP: u64 = 3;
 
-/// A recording that was asked for.
+/// A recording that was requested.
 pub(super) struct Recorder {
     steps: Range<u64>,
     done: u64,

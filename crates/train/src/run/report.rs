@@ -1,4 +1,4 @@
-//! What a run tells those who watch it.
+//! What a run reports to its watchers.
 
 use super::ProgramReport;
 use crate::{Findings, Metric, Phase, RunProgress, Session};
@@ -13,7 +13,7 @@ pub enum Ending {
     Done,
     /// No better epoch for too long.
     NoImprovement,
-    /// Somebody said stop; the checkpoint holds everything.
+    /// The run was stopped; the checkpoint holds everything.
     Stopped,
     /// The time was up; the checkpoint holds everything.
     TimeUp,
@@ -45,7 +45,7 @@ pub struct StepReport {
     pub metrics: Vec<Metric>,
     /// The learning rate.
     pub rate: f64,
-    /// Memory on each device, where the backend can tell.
+    /// Memory on each device, where the backend reports it.
     pub memory: Vec<MemoryUse>,
 }
 
@@ -67,8 +67,8 @@ pub struct EpochReport {
     /// Where its time went.
     pub times: Times,
     /// What bounds the run so far, in a sentence.
-    pub verdict: String,
-    /// Memory on each device, where the backend can tell.
+    pub bottleneck: String,
+    /// Memory on each device, where the backend reports it.
     pub memory: Vec<MemoryUse>,
 }
 
@@ -118,7 +118,7 @@ impl Times {
     }
 }
 
-/// Where the time of a run goes, over all epochs so far: one that is a little different does not change the answer.
+/// Where the time of a run goes, over all epochs so far: one that is a little different does not change the result.
 pub(super) struct Bottleneck {
     spent: [Duration; PARTS.len()],
     /// The part that was named last.
@@ -138,8 +138,8 @@ impl Bottleneck {
         Bottleneck { spent: Default::default(), named: None, may_add_workers }
     }
 
-    /// Adds an epoch, and says what bounds the run in a sentence with the measured share.
-    pub fn verdict(&mut self, times: &Times) -> String {
+    /// Adds an epoch, and returns what bounds the run as a sentence with the measured share.
+    pub fn summary(&mut self, times: &Times) -> String {
         let device = times.training.saturating_sub(times.input);
         let epoch = [device, times.input, times.validation, times.checkpoint];
         self.spent.iter_mut().zip(epoch).for_each(|(spent, time)| *spent += time);
@@ -160,7 +160,7 @@ impl Bottleneck {
     }
 }
 
-/// Someone who watches a run. Every method has a default: whoever wants to see epochs needs only [`epoch_ends`].
+/// Someone who watches a run. Every method has a default: to see epochs, implement only [`epoch_ends`].
 ///
 /// [`epoch_ends`]: Watcher::epoch_ends
 pub trait Watcher {
@@ -172,7 +172,7 @@ pub trait Watcher {
     fn phase_begins(&mut self, phase: &Phase, session: &Session) {
         let _ = (phase, session);
     }
-    /// An epoch begins (or goes on, after `done` steps).
+    /// An epoch begins (or resumes, after `done` steps).
     fn epoch_begins(&mut self, epoch: u64, epochs: u64, steps: u64, done: u64) {
         let _ = (epoch, epochs, steps, done);
     }
@@ -219,7 +219,7 @@ pub trait Watcher {
     }
 }
 
-/// Nobody watches.
+/// Ignores all events.
 impl Watcher for () {}
 
 #[cfg(test)]
@@ -236,24 +236,24 @@ mod tests {
         let mut bottleneck = Bottleneck::new(1);
         let epochs = [epoch(100, 49), epoch(100, 52), epoch(100, 48), epoch(100, 53)];
         for times in &epochs {
-            let verdict = bottleneck.verdict(times);
-            assert!(verdict.starts_with("bound by device ("), "{verdict}");
+            let summary = bottleneck.summary(times);
+            assert!(summary.starts_with("bound by device ("), "{summary}");
         }
-        let verdict = (0..20).map(|_| bottleneck.verdict(&epoch(100, 95))).last().unwrap_or_default();
-        assert!(verdict.starts_with("bound by input ("), "{verdict}");
+        let summary = (0..20).map(|_| bottleneck.summary(&epoch(100, 95))).last().unwrap_or_default();
+        assert!(summary.starts_with("bound by input ("), "{summary}");
     }
 
     #[test]
     fn the_first_epoch_named_the_device_where_input_took_longer() {
-        let verdict = Bottleneck::new(1).verdict(&epoch(100, 54));
-        assert!(verdict.starts_with("bound by input (54 % of the time, device 46 %)"), "{verdict}");
+        let summary = Bottleneck::new(1).summary(&epoch(100, 54));
+        assert!(summary.starts_with("bound by input (54 % of the time, device 46 %)"), "{summary}");
     }
 
     #[test]
     fn more_workers_than_cores_are_never_advised() {
         for workers in [0, 1_000_000] {
-            let verdict = Bottleneck::new(workers).verdict(&epoch(100, 99));
-            assert!(verdict.contains("bound by input") && !verdict.contains("workers"), "{verdict}");
+            let summary = Bottleneck::new(workers).summary(&epoch(100, 99));
+            assert!(summary.contains("bound by input") && !summary.contains("workers"), "{summary}");
         }
     }
 

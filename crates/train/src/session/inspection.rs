@@ -99,7 +99,7 @@ impl Session {
         self.first_form().profile()
     }
 
-    /// Memory in use on each of its devices, where the backend can tell.
+    /// Memory in use on each of its devices, where the backend reports it.
     pub fn memory(&self) -> Vec<MemoryUse> {
         let mut uses = self.backend.memory().unwrap_or_default();
         uses.truncate(self.mesh.devices());
@@ -131,11 +131,11 @@ impl Session {
         &*self.programs.forms[0].train
     }
 
-    /// The same error, except that one about memory says what would need less of it.
+    /// The same error, except that one about memory names what would need less of it.
     pub fn explained(&self, error: TrainError) -> TrainError {
         match error {
-            TrainError::Device(RuntimeError::OutOfMemory { asked, .. }) => {
-                self.programs.needs.ran_out(asked, self.first_form().memory().peak())
+            TrainError::Device(RuntimeError::OutOfMemory { requested, .. }) => {
+                self.programs.needs.ran_out(requested, self.first_form().memory().peak())
             }
             other => other,
         }

@@ -33,7 +33,7 @@ pub fn evaluation(plan: &StepPlan) -> Result<TracedStep, TrainError> {
     Ok(TracedStep { sums: count, ..without_state(program, variables) })
 }
 
-/// Traces what is asked of images alone: variables and images in, predictions out.
+/// Traces what is predicted from images alone: variables and images in, predictions out.
 pub fn prediction(plan: &StepPlan) -> Result<TracedStep, TrainError> {
     let trace = Trace::new();
     let inputs = plan.task.inputs(plan.step.batch_size);

@@ -7,9 +7,9 @@ use octant_nn::{Adapters, Precision};
 crate::choice! {
     /// What happens at a step whose loss is not finite.
     pub enum OnNan {
-        /// The run ends and says where.
+        /// The run ends and reports where.
         Stop = "stop",
-        /// The step changes nothing, and the run goes on.
+        /// The step changes nothing, and the run continues.
         Skip = "skip",
     }
 }

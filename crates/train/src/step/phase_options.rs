@@ -39,7 +39,7 @@ crate::options! {
         layer_decay: Option<f64>, within(0.0..=1.0), unset("1");
         /// Parameters with a learning rate or weight decay of their own.
         groups: Vec<Group> = Vec::new(), unset("none");
-        /// How much of the moving average of weights is kept at every update; the average is judged.
+        /// How much of the moving average of weights is kept at every update; the average is evaluated.
         ema: Option<f64>, within(0.0..1.0), unset("none"), flag();
         /// Updates over which the average's memory grows: after `u` of them it is `ema · (1 − e^(−u/ema_ramp))`.
         ema_ramp: Option<f64>, positive(), unset("none");

@@ -1,4 +1,4 @@
-//! What a phase says about every parameter: whether it is trainable, its learning rate and its weight decay.
+//! What a phase sets for every parameter: whether it is trainable, its learning rate and its weight decay.
 
 use super::phase_options::{Clip, Group, PhaseOptions};
 use super::trainable::layer_scale;

@@ -1,4 +1,4 @@
-//! Updates: from losses to moved parameters. A step has one at its end, and any number before it where a task asks for them.
+//! Updates: from losses to moved parameters. A step has one at its end, and any number before it where a task defines them.
 
 use super::layout::{Layout, Role};
 use super::rules::{Learned, Rules, Warmup};

@@ -17,7 +17,7 @@ pub struct CycleGan {
     pub discriminator: Discriminator,
     /// Sizes and ranges; targets are images of domain B.
     pub format: ImageFormat,
-    /// What a judgment costs.
+    /// The adversarial loss.
     pub adversary: Adversary,
     /// What the way there and back counts.
     pub cycle: f64,
@@ -50,14 +50,16 @@ impl CycleGan {
         self.generator.forward(&cx.companion("netG_B"), &images.convert(cx.precision().dtype()))
     }
 
-    /// What a discriminator pays for an image of its domain and one that was made, per sample.
-    fn judged(&self, cx: &Context, name: &str, real: &Tensor, made: &Tensor) -> Tensor {
-        let judgment = |images: &Tensor| self.judgment(cx, name, images);
+    /// A discriminator's loss per sample, on an image of its domain and a generated one.
+    fn discriminator_loss(&self, cx: &Context, name: &str, real: &Tensor, made: &Tensor) -> Tensor {
+        let discriminate = |images: &Tensor| self.discriminate(cx, name, images);
         let adversary = self.adversary.loss();
-        (adversary.judged(&judgment(real), true) + adversary.judged(&judgment(made), false)) * 0.5
+        (adversary.discriminator_loss(&discriminate(real), true)
+            + adversary.discriminator_loss(&discriminate(made), false))
+            * 0.5
     }
 
-    /// Images there and back, and what the generators pay for them.
+    /// Images there and back, and the generators' losses.
     fn made(&self, cx: &Context, a: &Tensor, b: &Tensor) -> Made {
         let (made_b, made_a) = (self.to_b(cx, a), self.to_a(cx, b));
         let back = loss::absolute_error(&self.to_a(cx, &made_b), a) + loss::absolute_error(&self.to_b(cx, &made_a), b);
@@ -68,12 +70,12 @@ impl CycleGan {
         };
         let identity = changed * (self.identity * self.cycle);
         let adversary = self.adversary.loss();
-        let gan = adversary.fooled(&self.judgment(cx, "netD_A", &made_b))
-            + adversary.fooled(&self.judgment(cx, "netD_B", &made_a));
+        let gan = adversary.generator_loss(&self.discriminate(cx, "netD_A", &made_b))
+            + adversary.generator_loss(&self.discriminate(cx, "netD_B", &made_a));
         Made { b: made_b, a: made_a, gan, cycle, identity }
     }
 
-    fn judgment(&self, cx: &Context, name: &str, images: &Tensor) -> Tensor {
+    fn discriminate(&self, cx: &Context, name: &str, images: &Tensor) -> Tensor {
         self.discriminator.apply(&cx.companion(name), &images.convert(cx.precision().dtype()))
     }
 }
@@ -88,7 +90,7 @@ impl Task for CycleGan {
         let [a, b] = [images, targets].map(|images| self.format.normalized(images));
         let sum = |losses: &Tensor| (losses * mask).sum_all();
         if matches!(cx.mode(), Mode::Evaluate) {
-            // There are no pairs; what can be told is whether images of domain B stay as they are.
+            // There are no pairs; what can be measured is whether images of domain B stay as they are.
             let changed = loss::absolute_error(&self.to_b(cx, &b), &b);
             return Outcome::new(loss::mean(&changed, Some(mask)), vector(&[sum(&changed), mask.sum_all()]));
         }
@@ -103,8 +105,8 @@ impl Task for CycleGan {
         let old_a = self.pool.query(&cx.companion("pool_A"), &made.a);
         self.updates.of_discriminator(|turn, is_last| {
             let of_networks = [("netD_A", &b, &old_b), ("netD_B", &a, &old_a)];
-            let [of_a, of_b] = of_networks.map(|(name, real, made)| self.judged(cx, name, real, made));
-            let judged = &of_a + &of_b;
+            let [of_a, of_b] = of_networks.map(|(name, real, made)| self.discriminator_loss(cx, name, real, made));
+            let of_both = &of_a + &of_b;
             let objectives = [("netD_A", of_a), ("netD_B", of_b)];
             let objective = |(name, losses): (&str, Tensor)| Objective {
                 turn,
@@ -114,7 +116,7 @@ impl Task for CycleGan {
             if !is_last {
                 cx.minimize(&objectives);
             }
-            let parts = [&total, &made.gan, &made.cycle, &made.identity, &judged].map(sum);
+            let parts = [&total, &made.gan, &made.cycle, &made.identity, &of_both].map(sum);
             let sums = vector(&[&parts[..], &[mask.sum_all()]].concat());
             Outcome { objectives, ..Outcome::new(of_generators.clone(), sums) }
         })

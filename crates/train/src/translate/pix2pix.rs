@@ -19,11 +19,11 @@ pub struct Pix2Pix {
     pub discriminator: Discriminator,
     /// Sizes and ranges.
     pub format: ImageFormat,
-    /// What a judgment costs.
+    /// The adversarial loss.
     pub adversary: Adversary,
     /// What the absolute difference from the target counts.
     pub l1: f64,
-    /// Batch norms are judged and asked with the statistics of every image by itself, as the published networks are.
+    /// Evaluation and prediction normalize with the statistics of every image by itself, as the published networks do.
     pub image_statistics: bool,
     /// How often each network is updated per step.
     pub updates: GanUpdates,
@@ -45,21 +45,21 @@ impl Pix2Pix {
     }
 
     /// The discriminator as it is now.
-    fn judgment(&self, cx: &Context, input: &Tensor, output: &Tensor) -> Tensor {
+    fn discriminate(&self, cx: &Context, input: &Tensor, output: &Tensor) -> Tensor {
         let output = output.convert(input.dtype());
         self.discriminator.apply(&cx.companion(NET_D), &Tensor::concatenate(&[input.clone(), output], 3))
     }
 
-    /// What the discriminator pays, per sample.
+    /// The discriminator's loss per sample.
     fn discriminator_loss(&self, cx: &Context, input: &Tensor, made: &Tensor, wanted: &Tensor) -> Tensor {
         let (adversary, made) = (self.adversary.loss(), made.stop_gradient());
-        let of_made = adversary.judged(&self.judgment(cx, input, &made), false);
-        let of_real = adversary.judged(&self.judgment(cx, input, wanted), true);
+        let of_made = adversary.discriminator_loss(&self.discriminate(cx, input, &made), false);
+        let of_real = adversary.discriminator_loss(&self.discriminate(cx, input, wanted), true);
         if self.adversary != Adversary::Wasserstein {
             return (of_made + of_real) * 0.5;
         }
         let share = random_share(cx, input.dim(0));
-        let critic = |output: &Tensor| self.judgment(cx, input, output);
+        let critic = |output: &Tensor| self.discriminate(cx, input, output);
         of_made + of_real + gradient_penalty(critic, wanted, &made, &share) * PENALTY
     }
 }
@@ -108,7 +108,7 @@ impl Task for Pix2Pix {
                     (made, l1)
                 }
             };
-            let gan = self.adversary.loss().fooled(&self.judgment(cx, &input, &made));
+            let gan = self.adversary.loss().generator_loss(&self.discriminate(cx, &input, &made));
             let total = &gan + &l1 * self.l1;
             let objective = Objective { turn, ..Objective::of("", loss::mean(&total, Some(mask))) };
             if !is_last {

@@ -14,11 +14,11 @@ use std::cell::Cell;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Stops the run after it was asked that many times.
+/// Stops the run after it was polled that many times.
 pub struct StopsAfter(Cell<u64>);
 
 impl StopsAfter {
-    pub fn asks(count: u64) -> StopsAfter {
+    pub fn polls(count: u64) -> StopsAfter {
         StopsAfter(Cell::new(count))
     }
 }

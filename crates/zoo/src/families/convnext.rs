@@ -92,7 +92,7 @@ impl ConvNext {
         ConvNext { names: TORCHVISION, version: Version::V1, depths, widths, stochastic_depth, classes: 1000 }
     }
 
-    /// The same network as timm has it, where nothing is dropped unless it is asked for.
+    /// The same network as timm has it, where nothing is dropped by default.
     pub const fn timm(self) -> ConvNext {
         ConvNext { names: TIMM, stochastic_depth: 0.0, ..self }
     }

@@ -1,5 +1,5 @@
 //! DnCNN (Zhang et al., 2017) in the form in which its weights are published for PyTorch: batch norms merged into the
-//! convolutions. The network tells the noise, which is taken off the image.
+//! convolutions. The network predicts the noise, which is taken off the image.
 
 use crate::Model;
 use octant_graph::Tensor;

@@ -102,7 +102,7 @@ impl EfficientNet {
         EfficientNet { stages, last: 64, ..EfficientNet::v1(1.0, 1.0, 0.2, form, classes) }
     }
 
-    /// EfficientNetV2 in one of its forms. timm's models have no dropout unless it is asked for.
+    /// EfficientNetV2 in one of its forms. timm's models have no dropout by default.
     pub fn v2(size: V2Size, form: MbConvVariant, classes: usize) -> EfficientNet {
         let (stem, rows, dropout) = match size {
             V2Size::Tiny => (TINY_STEM, V2_TINY.to_vec(), 0.2),

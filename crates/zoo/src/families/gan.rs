@@ -1,4 +1,4 @@
-//! Small generators and discriminators: a GAN for digits, and PatchGAN (Isola et al., 2017), which judges patches.
+//! Small generators and discriminators: a GAN for digits, and PatchGAN (Isola et al., 2017), which scores patches.
 
 use octant_graph::Tensor;
 use octant_nn::init::{normal_02, zeros};
@@ -53,7 +53,7 @@ pub(super) fn is_unused_statistic(norm: GanNorm, key: &str) -> bool {
 /// A discriminator: images to a map of logits, one per patch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Discriminator {
-    /// How many strided convolutions there are: 3 judge patches of 70 × 70 pixels, 0 judges single pixels.
+    /// How many strided convolutions there are: 3 score patches of 70 × 70 pixels, 0 scores single pixels.
     pub layers: usize,
     /// Channels after the first convolution.
     pub width: usize,

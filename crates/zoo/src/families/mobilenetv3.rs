@@ -74,7 +74,7 @@ impl MobileNetV3 {
         MobileNetV3 { form: Form::Torchvision, stem: 16, rows, stages, hidden, dropout: 0.2, classes: 1000 }
     }
 
-    /// The same network as timm has it, where nothing is dropped unless it is asked for.
+    /// The same network as timm has it, where nothing is dropped by default.
     pub const fn timm(self) -> MobileNetV3 {
         MobileNetV3 { form: Form::Timm, dropout: 0.0, ..self }
     }

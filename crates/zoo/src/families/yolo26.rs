@@ -1,5 +1,5 @@
 //! YOLO26 (2025), from the published table of layers: YOLO11's body with a residual pooling block and attention in the
-//! last block, plain distances instead of distributions, and a second head that answers without suppression.
+//! last block, plain distances instead of distributions, and a second head that predicts without suppression.
 
 use super::yolo::{BoxHead, ClassTower, Scale, Yolo};
 use super::yolo11::{Variation, varied_pyramid};

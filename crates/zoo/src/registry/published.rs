@@ -10,7 +10,7 @@ pub struct Published {
     pub url: String,
     /// The name under which it is kept.
     pub file: String,
-    /// The first digits of its SHA-256 in hexadecimal; none for files of the Hugging Face hub, whose names do not tell.
+    /// The first digits of its SHA-256 in hexadecimal; none for files of the Hugging Face hub, whose names do not contain it.
     pub sha256_start: Option<&'static str>,
 }
 

@@ -41,7 +41,7 @@ fn check_in_f64(name: &str) {
     Case::new(name, &figures, Engine::WideCpu).check_training(&figures, 1);
 }
 
-/// A real network that is asked, not trained.
+/// A real network, for inference and not for training.
 fn check_features(name: &str) {
     let figures = Figures::read(name, Tolerance::new(IN_F32));
     Case::new(name, &figures, Engine::Cpu).check_evaluation(&figures);

@@ -46,7 +46,7 @@ impl Case {
         };
         let task = octant_zoo::find(name).unwrap().task;
         let targets = match task {
-            // Networks without a head answer with features.
+            // Networks without a head return features.
             ModelTask::Classify => deterministic::labels(batch, figures.elements("evaluate", "output") / batch),
             ModelTask::Segment => deterministic::masks(batch, side),
             ModelTask::Detect => panic!("detectors have a comparison of their own"),

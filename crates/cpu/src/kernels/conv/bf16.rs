@@ -202,19 +202,19 @@ impl ForwardConv {
             widen_all(machine, x, wide_x);
             widen_all(machine, w.data, wide_w);
             let w = w.with_data(&*wide_w);
-            let tell = |first: usize, count: usize| {
+            let report = |first: usize, count: usize| {
                 if let Some(finished) = finished {
                     finished(first, count);
                 }
             };
             match y {
-                Output::F32(y) => self.run(machine, wide_x, w, y, Some(&|first, sums| tell(first, sums.len()))),
+                Output::F32(y) => self.run(machine, wide_x, w, y, Some(&|first, sums| report(first, sums.len()))),
                 Output::Bf16(y) => scratch::borrow(y.len(), |wide_y: &mut [f32]| {
                     let target = SharedOutput::Bf16(Shared(y.as_mut_ptr()));
                     let store = |first: usize, sums: &mut [f32]| {
                         // SAFETY: epilogues are called with disjoint blocks of the output.
                         unsafe { target.store(machine.simd, first, sums) };
-                        tell(first, sums.len());
+                        report(first, sums.len());
                     };
                     self.run(machine, wide_x, w, wide_y, Some(&store));
                 }),

@@ -178,7 +178,7 @@ unsafe fn forward_channels<V: Vector, const VECTORS: usize, const FULL: bool>(
     }
 }
 
-/// Asks for what the same channels need one row further down.
+/// Prefetches what the same channels need one row further down.
 #[inline(always)]
 unsafe fn prefetch_below<V: Vector, const VECTORS: usize>(tile: &ForwardTile, channel: usize) {
     if tile.taps.segments == 0 {

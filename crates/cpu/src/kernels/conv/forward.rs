@@ -300,7 +300,7 @@ impl ForwardConv {
             for (out, &pixel) in out.iter_mut().zip(positions) {
                 *out = y.at(pixel as usize * self.conv.out_channels);
             }
-            // A 1×1 convolution reads every pixel for one tile only: the next tile's are fetched meanwhile.
+            // A 1×1 convolution reads every pixel for one tile only: the next tile's are prefetched.
             let next = windows.rows.get((tile + 1) * windows.height * sweep.segments).copied().unwrap_or(packed);
             let is_first = panel.column == 0 && sweep.segments == 1;
             let arguments = RowsTile {

@@ -54,7 +54,7 @@ impl<T: Stored> Target<'_, T> {
         (self.finished)(row * row_len, row_len);
     }
 
-    /// A row of windows, which only one chunk asks for.
+    /// A row of windows, which only one chunk uses.
     #[expect(clippy::mut_from_ref, reason = "every row of windows belongs to one chunk")]
     fn row(&self, row: usize) -> (&mut [T], &mut [u8]) {
         let row_len = self.pool.output[1] * self.pool.channels;

@@ -34,7 +34,7 @@ pub(super) struct Windows<'a> {
 }
 
 impl Sweep {
-    /// All sweeps of a convolution, rows of phases first; kernel rows become single segments if `merge` asks for it
+    /// All sweeps of a convolution, rows of phases first; kernel rows become single segments if `merge` is set
     /// and the taps allow it.
     pub fn all(conv: &ConvGeometry, merge: bool) -> Vec<Sweep> {
         let (vertical, horizontal) = (super::phases::phases(conv, 0), super::phases::phases(conv, 1));

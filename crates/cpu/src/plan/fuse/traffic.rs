@@ -5,7 +5,7 @@
 //! operands at hand anyway. The gradient of an activation is the typical one: the norm below it reads the same operands
 //! twice, first for its sums and then for its result.
 
-use super::{DEAR, LONGEST, Role, own_cost, role};
+use super::{EXPENSIVE, LONGEST, Role, own_cost, role};
 use octant_graph::{Graph, Op, ValueId};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
@@ -27,7 +27,7 @@ pub(super) fn drop_needless(graph: &Graph, needed: &HashSet<ValueId>, stored: &m
 }
 
 fn is_needless(graph: &Graph, stored: &mut HashSet<ValueId>, users: &[Vec<ValueId>], value: ValueId) -> bool {
-    if Work::of(graph, stored, &[value]).arithmetic > DEAR {
+    if Work::of(graph, stored, &[value]).arithmetic > EXPENSIVE {
         return false;
     }
     let loops = loops_of(graph, stored, users, value);

@@ -1,7 +1,7 @@
 //! Operands of the next block, fetched while this one is computed.
 //!
-//! A core waits for only so many cache lines at a time. So lines are asked for a few at a time, between the instructions:
-//! asking for all of them at once would wait for memory, and compute only afterwards.
+//! A core waits for only so many cache lines at a time. So lines are prefetched a few at a time, between the instructions:
+//! prefetching all of them at once would wait for memory, and compute only afterwards.
 
 use super::PreparedStore;
 use super::registers::moves_on;
@@ -45,7 +45,7 @@ impl Fetched {
     }
 }
 
-/// The lines of a block that are still to be asked for.
+/// The lines of a block that are still to be prefetched.
 pub(super) struct Ahead<'a> {
     operands: std::slice::Iter<'a, Fetched>,
     /// Where all operands of the block begin.
@@ -69,7 +69,7 @@ impl<'a> Ahead<'a> {
         Ahead { operands: operands.iter(), next, count, share, at: std::ptr::null(), lines: 0, written: false }
     }
 
-    /// Asks for the next few lines.
+    /// Prefetches the next few lines.
     #[inline]
     pub fn fetch(&mut self) {
         let mut left = self.share;

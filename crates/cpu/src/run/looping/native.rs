@@ -222,7 +222,7 @@ impl Pages {
     #[cfg(unix)]
     pub fn holding(code: &[u8]) -> Option<Pages> {
         let (readable, private) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
-        // SAFETY: new memory is asked for, wherever there is room.
+        // SAFETY: new memory is requested, wherever there is room.
         let start = unsafe { libc::mmap(std::ptr::null_mut(), code.len(), readable, private, -1, 0) };
         if start == libc::MAP_FAILED {
             return None;

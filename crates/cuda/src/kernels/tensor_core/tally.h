@@ -1,4 +1,4 @@
-// What a warp of the convolution says about the pixels that it made: how many there are, a number among them, the sum of
+// What a warp of the convolution reports about the pixels that it made: how many there are, a number among them, the sum of
 // their distances from it, and that of the squares.
 
 // A lane's share: every fourth pair of pixels of two channels in every eight.

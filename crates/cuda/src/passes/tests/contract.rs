@@ -14,8 +14,8 @@ fn check(cases: &[octant_conformance::Case]) -> usize {
             let prepared = prepare(&case.graph, &target);
             verify(&prepared).unwrap_or_else(|error| panic!("{}: {error}\n{}", case.name, case.graph));
             let given = evaluate(&prepared, &case.inputs).unwrap();
-            let verdict = case.check(&given);
-            assert!(verdict.is_ok(), "{}: {verdict:?}\n{}\n{prepared}", case.name, case.graph);
+            let outcome = case.check(&given);
+            assert!(outcome.is_ok(), "{}: {outcome:?}\n{}\n{prepared}", case.name, case.graph);
             calls += hints(&prepared).len();
         }
     }

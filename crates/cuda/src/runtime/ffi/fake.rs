@@ -84,7 +84,7 @@ pub fn call(handler: Handler, stage: c_int, integers: &[i64]) -> Option<String> 
     }
 }
 
-/// Asks a handler for its version and traits.
+/// Requests a handler's version and traits.
 pub fn metadata(handler: Handler) -> (c_int, c_int, u32) {
     let version =
         ApiVersion { struct_size: size_of::<ApiVersion>(), extension_start: null_mut(), major: -1, minor: -1 };

@@ -65,7 +65,7 @@ pub(super) struct Huffman {
 
 impl Huffman {
     /// From the number of codes per length and the symbols in order of their codes. Nothing when they do not fit.
-    /// `with_zeros` tells codes of coefficients from those of first coefficients, which have no zeros before them.
+    /// `with_zeros` distinguishes codes of coefficients from those of first coefficients, which have no zeros before them.
     pub fn new(counts: &[u8; 16], symbols: &[u8], with_zeros: bool) -> Option<Huffman> {
         let mut table = Box::new([Entry::default(); 1 << LOOKUP]);
         let (mut ends, mut starts) = ([0; 17], [0; 17]);

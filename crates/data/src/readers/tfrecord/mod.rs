@@ -66,7 +66,7 @@ impl<R: Read> RecordReader<R> {
     }
 }
 
-/// Reads until the buffer is full or the source ends; says how much.
+/// Reads until the buffer is full or the source ends; returns how much.
 fn fill(source: &mut impl Read, buffer: &mut [u8]) -> Result<usize, String> {
     let mut filled = 0;
     while filled < buffer.len() {

@@ -39,7 +39,7 @@ pub(crate) fn binary(binary: Binary, step: &Step) -> Gradients {
         Binary::Rem => (step.want(0, || ct.clone()), step.want(1, || -(ct * ((a - y) / b).round_even()))),
         Binary::Max => first_or_second(step, || y.greater(b)),
         Binary::Min => first_or_second(step, || y.less(b)),
-        Binary::Pow => (step.want(0, || ct * slope_of_power(a, b)), step.want(1, || ct * y * log_or_zero(a))),
+        Binary::Pow => (step.want(0, || ct * power_gradient(a, b)), step.want(1, || ct * y * log_or_zero(a))),
         Binary::Atan2 => {
             let turn = || ct / (a * a + b * b);
             (step.want(0, || turn() * b), step.want(1, || -(turn() * a)))
@@ -59,7 +59,7 @@ fn first_or_second(step: &Step, first_chosen: impl Fn() -> Tensor) -> (Option<Te
 }
 
 /// `b·a^(b-1)`, which is 0 for b = 0 even where a is 0.
-fn slope_of_power(a: &Tensor, b: &Tensor) -> Tensor {
+fn power_gradient(a: &Tensor, b: &Tensor) -> Tensor {
     let zero = b.scalar_like(0.0);
     b.equal(&zero).select(&zero, &(b * a.pow(&(b - 1.0))))
 }

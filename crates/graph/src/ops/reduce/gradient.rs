@@ -44,7 +44,7 @@ pub(crate) fn arg_reduce(axis: usize, step: &Step) -> Gradients {
     vec![Some(positions.equal(&spread(index)).select(&spread(ct), &ct.scalar_like(0.0)))]
 }
 
-/// Sorting the positions along with the values tells where each element came from; sorting the cotangents by these
+/// Sorting the positions along with the values gives where each element came from; sorting the cotangents by these
 /// positions puts them back.
 pub(crate) fn sort(axis: usize, descending: bool, step: &Step) -> Gradients {
     let key = &step.inputs[0];

@@ -6,7 +6,7 @@ use super::{BLOCK, Form, SIDE};
 use crate::{Binary, Comparison, DType, Node, Op, Reduction, Shape, Unary, ValueId};
 
 impl Build<'_> {
-    /// The result of a node whose operands are packed as `roles` says.
+    /// The result of a node whose operands are packed as `roles` defines.
     pub fn packed(&mut self, node: &Node, roles: &Roles, operands: &[ValueId]) -> Result<ValueId, String> {
         let shape = self.graph.shape(node.outputs[0]).clone();
         let packed = roles.outputs[0].and_then(|form| form.packed(shape.dims()));

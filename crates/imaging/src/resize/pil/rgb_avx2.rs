@@ -54,7 +54,7 @@ impl<'a> RgbRows<'a> {
         Some(RgbRows { rows, groups, per_output, reach })
     }
 
-    /// Convolves one row. `source` begins with it and may go on with the rows below. False, and nothing done, when too
+    /// Convolves one row. `source` begins with it and may continue with the rows below. False, and nothing done, when too
     /// little follows: the last rows of an image.
     pub fn convolve(&self, source: &[u8], target: &mut [u8]) -> bool {
         if source.len() < self.reach || target.len() != 3 * self.rows.output() {

@@ -5,7 +5,7 @@ use super::boxes::{Boxes, ciou};
 use super::{Cells, Truth, of_class, of_owner, per_cell, per_object, pick};
 use octant_graph::{DType, Tensor};
 
-/// How many cells an object takes, and which may be asked.
+/// How many cells an object takes, and which are candidates.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct TaskAligned {
     /// Cells per object before conflicts are settled.
@@ -17,10 +17,10 @@ pub struct TaskAligned {
     pub smallest_side: f64,
 }
 
-/// Which object every cell answers for, and how well.
+/// Which object every cell is assigned to, and how well it fits.
 #[derive(Debug, Clone)]
 pub struct Assigned {
-    /// Which cells answer for an object, bool `[n, cells]`.
+    /// Which cells are assigned to an object, bool `[n, cells]`.
     pub taken: Tensor,
     /// The object's box in pixels, each `[n, cells]`; zeros where there is none.
     pub boxes: Boxes,
@@ -36,7 +36,7 @@ impl TaskAligned {
 
     /// Ten cells per object.
     pub const MANY: TaskAligned = TaskAligned { cells: 10, kept: 10, smallest_side: 16.0 };
-    /// The best of seven, for heads that answer without suppression.
+    /// The best of seven, for heads that predict without suppression.
     pub const ONE: TaskAligned = TaskAligned { cells: 7, kept: 1, smallest_side: 16.0 };
 
     /// Assigns from `scores` (probabilities `[n, cells, classes]`) and predicted `boxes` (in pixels, each `[n, cells]`).
@@ -45,8 +45,8 @@ impl TaskAligned {
         let boxes = boxes.map(Tensor::stop_gradient);
         let (objects, count) = (truth.slots(), cells.count());
         let candidates = self.inside(cells, truth).and(&per_cell(&truth.exists, count));
-        let true_boxes = truth.boxes.map(|column| per_cell(column, count));
-        let overlap = ciou(&true_boxes, &boxes.map(|column| per_object(column, objects)));
+        let ground_truth = truth.boxes.map(|column| per_cell(column, count));
+        let overlap = ciou(&ground_truth, &boxes.map(|column| per_object(column, objects)));
         let zero = overlap.zeros_like();
         let overlap = candidates.select(&overlap.max(&overlap.scalar_like(0.0)), &zero);
         let alignment = of_class(&scores, &truth.classes).sqrt() * sixth_power(&overlap);

@@ -1,6 +1,6 @@
-//! Losses of detectors without anchor boxes: every cell of the feature maps may answer for one object.
+//! Losses of detectors without anchor boxes: every cell of the feature maps may predict one object.
 //!
-//! Which cell answers for which object is decided inside the graph from the network's own answers: the task-aligned
+//! Which cell is assigned to which object is decided inside the graph from the network's own predictions: the task-aligned
 //! assignment of TOOD (Feng et al., 2021) in `aligned`, the simplified optimal transport of YOLOX (Ge et al., 2021) in
 //! `transport`. Shapes never depend on how many objects there are: their boxes are padded to the same number per image,
 //! and a mask says which ones exist. Assignments have no gradient.
@@ -15,7 +15,7 @@ mod transport;
 pub use aligned::{Aligned, DetectionLoss, Head};
 pub use assign::{Assigned, TaskAligned};
 pub use boxes::{Boxes, ciou, iou};
-pub use transport::{TransportLoss, transport, transport_answers};
+pub use transport::{TransportLoss, transport, transport_predictions};
 
 use octant_graph::{DType, Gather, HostTensor, Shape, Tensor, Trace};
 
@@ -111,8 +111,8 @@ fn pick(values: &Tensor, count: usize, limit: Option<&Tensor>) -> (Tensor, Tenso
         let (largest, index) = left.arg_max(axis);
         let mut here = number.equal(&index.unsqueeze(axis).broadcast_to(values.dims()));
         if let Some(limit) = limit {
-            let goes_on = limit.greater(&limit.scalar_like(turn as f64));
-            here = here.and(&goes_on.unsqueeze(axis).broadcast_to(values.dims()));
+            let is_taken = limit.greater(&limit.scalar_like(turn as f64));
+            here = here.and(&is_taken.unsqueeze(axis).broadcast_to(values.dims()));
         }
         picked = picked.or(&here);
         left = here.select(&left.full_like(nothing), &left);

@@ -5,12 +5,12 @@ use super::boxes::{Boxes, iou};
 use super::{Cells, Truth, binary_cross_entropy, of_class, of_owner, per_cell, per_object, pick};
 use octant_graph::{DType, Tensor};
 
-/// The four parts of the loss, each divided by the number of cells that answer for an object.
+/// The four parts of the loss, each divided by the number of cells that are assigned to an object.
 #[derive(Debug, Clone)]
 pub struct TransportLoss {
     /// 1 − IoU².
     pub boxes: Tensor,
-    /// Whether a cell answers for an object.
+    /// Whether a cell is assigned to an object.
     pub objectness: Tensor,
     /// Classes, whose targets are the IoU.
     pub classes: Tensor,
@@ -64,7 +64,7 @@ fn decoded(cells: &Cells, numbers: &Boxes) -> Boxes {
 }
 
 /// Corners in pixels and scores `[n, cells, classes]` of a raw output.
-pub fn transport_answers(cells: &Cells, raw: &Tensor) -> (Boxes, Tensor) {
+pub fn transport_predictions(cells: &Cells, raw: &Tensor) -> (Boxes, Tensor) {
     let raw = Raw::new(cells, raw);
     let objectness = raw.objectness.logistic();
     let scores = raw.scores.logistic() * objectness.unsqueeze(2);

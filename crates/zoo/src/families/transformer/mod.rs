@@ -1,4 +1,4 @@
-//! What the vision transformers have in common: patches become tokens, equal layers mix them, and the answer is read from
+//! What the vision transformers have in common: patches become tokens, equal layers mix them, and the output is read from
 //! one token or from a pooling. The families differ in names, in the tokens in front of the patches, and in details of the
 //! layers; [`vit`](super::vit), [`deit`](super::deit), [`dinov2`](super::dinov2) and [`clip`](super::clip) say which.
 
@@ -11,7 +11,7 @@ use octant_graph::Tensor;
 use octant_nn::layers::{Dense, dropout, layer_norm};
 use octant_nn::{Scope, init};
 
-/// Where the answer is read.
+/// Where the output is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Readout {
     /// From the class token.
@@ -59,7 +59,7 @@ pub struct VisionTransformer {
     pub layer_scale: Option<f64>,
     /// The network inside a layer.
     pub mlp: Mlp,
-    /// Where the answer is read.
+    /// Where the output is read.
     pub readout: Readout,
     /// What norms add to the variance.
     pub epsilon: f64,

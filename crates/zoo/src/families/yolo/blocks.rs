@@ -37,7 +37,7 @@ pub(in super::super) fn join_up(coarse: &Tensor, fine: &Tensor) -> Tensor {
     Tensor::concatenate(&[coarse.upsample_nearest(2), fine.clone()], 3)
 }
 
-/// Two 3×3 convolutions, `hidden` channels between them, and the input added where `shortcut` asks for it.
+/// Two 3×3 convolutions, `hidden` channels between them, and the input added if `shortcut`.
 fn bottleneck(cx: &Scope, x: &Tensor, hidden: usize, shortcut: bool) -> Tensor {
     let y = conv(&cx.at("cv1"), x, hidden, 3, 1);
     let y = conv(&cx.at("cv2"), &y, x.channels(), 3, 1);

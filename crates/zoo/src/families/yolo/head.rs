@@ -23,7 +23,7 @@ pub struct BoxHead {
     pub bins: usize,
     /// How class scores are made.
     pub tower: ClassTower,
-    /// A second head of the same form is trained with one anchor per box and answers without non-maximum suppression.
+    /// A second head of the same form is trained with one anchor per box and predicts without non-maximum suppression.
     pub one_to_one: bool,
 }
 
@@ -49,7 +49,7 @@ impl BoxHead {
         outputs
     }
 
-    /// The answering head's output for one feature map; `width` is the finest map's number of channels.
+    /// The predicting head's output for one feature map; `width` is the finest map's number of channels.
     pub fn level(&self, cx: &Scope, map: &Tensor, level: usize, width: usize, classes: usize) -> Tensor {
         let prefix = if self.one_to_one { "one2one_" } else { "" };
         self.branch(cx, prefix, map, level, width, classes)

@@ -96,7 +96,7 @@ impl Model for Yolo {
     }
 
     /// The head's output, or where there are two heads first the one that is trained with many anchors per box, then the
-    /// one that answers.
+    /// one that predicts.
     fn outputs(&self, cx: &Scope, images: &Tensor, _: bool) -> Vec<Tensor> {
         let maps = (self.pyramid)(&self.scale, &cx.at("model"), images);
         self.head.apply(&self.head_scope(cx), &maps, self.classes)

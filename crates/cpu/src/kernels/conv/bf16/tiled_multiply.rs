@@ -34,7 +34,7 @@ pub(super) struct Multiply<'a> {
     pub to: SharedOutput,
     /// The panels that are multiplied.
     pub panels: Range<usize>,
-    /// This span's number among those that multiply the same panel one after the other, and their count: each asks for its
+    /// This span's number among those that multiply the same panel one after the other, and their count: each prefetches its
     /// part of the next panel.
     pub share: [usize; 2],
 }
@@ -58,7 +58,7 @@ impl Multiply<'_> {
     }
 
     /// Output channels, 32 at a time. A panel of weights is multiplied with a group of tiles, one part of the reduced axis
-    /// after the other, while the next panel is asked for. Weights that stay in the second-level cache and need no parts are
+    /// after the other, while the next panel is prefetched. Weights that stay in the second-level cache and need no parts are
     /// read again for every pair of tiles: then it has its rows stored at once.
     unsafe fn run_pairs(&self) {
         let parts = self.parts();
@@ -84,7 +84,7 @@ impl Multiply<'_> {
         });
     }
 
-    /// The part of the next panel that is asked for during this span.
+    /// The part of the next panel that is prefetched during this span.
     fn own_share<'p>(&self, panel: &'p [u16]) -> &'p [u16] {
         let [index, count] = self.share;
         &panel[index * panel.len() / count..(index + 1) * panel.len() / count]
@@ -129,7 +129,7 @@ impl Multiply<'_> {
         }
     }
 
-    /// A part of two tiles and 32 output channels, which are stored after the last part; `next` is asked for meanwhile.
+    /// A part of two tiles and 32 output channels, which are stored after the last part; `next` is prefetched.
     unsafe fn pair(&self, first: usize, panel: usize, part: Range<usize>, next: &[u16], sums: &mut [f32]) {
         let tiled = self.span.tiled;
         let b = &self.packed[panel * tiled.panel_len() + part.start * BLOCK_LEN..];

@@ -112,7 +112,7 @@ struct Copy([f32; TILE * STEPS]);
 /// Steps of the reduced axis that are fetched ahead.
 const AHEAD: usize = 2 * STEPS;
 
-/// Splits 16 rows of two registers, `second` apart, into three tiles; asks for what lies `ahead` of them.
+/// Splits 16 rows of two registers, `second` apart, into three tiles; prefetches what lies `ahead` of them.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
 unsafe fn split_tile(from: *const f32, row: usize, second: usize, ahead: usize, to: *mut u16, poison: &mut __m512) {

@@ -165,7 +165,7 @@ impl Assembler {
         self.bytes.extend((operand as i32 * 8).to_le_bytes());
     }
 
-    /// Asks for a cache line ahead of its use.
+    /// Prefetches a cache line.
     pub fn prefetch(&mut self, operand: Operand, written: bool) {
         let Operand::Memory { base, .. } = operand else { return };
         self.bytes.extend([0x40 | base >> 3, 0x0f, if written { 0x0d } else { 0x18 }]);
@@ -182,7 +182,7 @@ impl Assembler {
         self.bytes.extend([0x48, 0x89, 0xc0 | INDEX << 3 | ROWS_LEFT]); // mov rbp, rcx
     }
 
-    /// Goes on with the next block, if there are any left: from where pointers are loaded on, each operand having moved.
+    /// Continues with the next block, if there are any left: from where pointers are loaded on, each operand having moved.
     pub fn repeat_block(&mut self, begin: usize, steps: impl Iterator<Item = (usize, i32)>) {
         self.bytes.extend([0x48, 0xff, 0x0c, 0x24]); // dec qword [rsp]
         let last = self.jump(ZERO);
@@ -202,7 +202,7 @@ impl Assembler {
         self.bytes.len()
     }
 
-    /// Goes on with the next 16 numbers, if there are any left.
+    /// Continues with the next 16 numbers, if there are any left.
     pub fn repeat(&mut self, begin: usize) {
         self.bytes.extend([0x48, 0x83, 0xc1, 16]); // add rcx, 16
         self.bytes.extend([0x48, 0x39, 0xc0 | COUNT << 3 | INDEX]); // cmp rcx, rdx

@@ -7,7 +7,7 @@ use super::compiler::Compiler;
 use crate::plan::kernel::{Instruction, Lane, Register, Source};
 use octant_graph::{DType, Reduction};
 
-/// How far ahead of their use operands are asked for, in bytes.
+/// How far ahead of their use operands are prefetched, in bytes.
 const AHEAD: i32 = 2048;
 
 impl Compiler<'_> {
@@ -62,7 +62,7 @@ impl Compiler<'_> {
         Some(self.machine.finish())
     }
 
-    /// Asks for what later turns will read, and for what they will write, unless it is written past the caches.
+    /// Prefetches what later turns will read, and what they will write, unless it is written past the caches.
     fn prefetch(&mut self) {
         let body = self.outline.body;
         for (&operand, &base) in self.pointers.iter().zip(&machine::POINTERS) {

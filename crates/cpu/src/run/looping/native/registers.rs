@@ -6,7 +6,7 @@ use crate::plan::kernel::Register;
 use octant_graph::DType;
 
 impl Compiler<'_> {
-    /// Stores a value to its slot if someone else goes on with it from there: a fold of rows, or a store that is no block.
+    /// Stores a value to its slot if something else reads it from there: a fold of rows, or a store that is no block.
     pub fn keep_for_others(&mut self, value: Register) {
         let body = self.outline.body;
         let folded = !self.share.folds && body.folds.iter().any(|fold| fold.from == value);

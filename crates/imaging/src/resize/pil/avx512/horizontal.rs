@@ -117,7 +117,7 @@ impl HorizontalPass {
                 _mm512_extracti32x4_epi32::<2>(packed),
                 _mm512_extracti32x4_epi32::<3>(packed),
             ];
-            // A whole part is stored where the row goes on: what is too much is overwritten by the next group.
+            // A whole part is stored where the row continues: what is too much is overwritten by the next group.
             let first = group * self.group_bytes;
             let left = self.target_stride - first;
             for (number, &part) in parts.iter().take(ROWS).enumerate() {

@@ -56,7 +56,7 @@ impl VerticalPass {
 ///
 /// # Safety
 /// The processor has AVX-512 with BW, VBMI and VNNI; every source is as long as the target; there are no more quads than
-/// fours of sources; the range is as said.
+/// fours of sources; the range is as above.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
 unsafe fn convolve<const MASKED: bool>(quads: &[Quad], sources: &[&[u8]], target: &mut [u8], range: Range<usize>) {
     for first in range.clone().step_by(WIDTH) {

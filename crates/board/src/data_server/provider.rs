@@ -1,4 +1,4 @@
-//! What TensorBoard asks, and the answers.
+//! TensorBoard's requests, and the responses.
 
 use super::messages::*;
 use super::modern::{self, DataClass};
@@ -14,7 +14,7 @@ const LARGEST: u64 = 1 << 28;
 /// How long a first question waits for the first pass over the files, which takes less than that for millions of points.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Answers from a store.
+/// Responds from a store.
 pub struct Provider {
     store: Arc<Store>,
     location: String,
@@ -26,7 +26,7 @@ impl Provider {
         Provider { store, location, samples }
     }
 
-    /// TensorBoard asks as soon as it can, and shows an empty page when it is told of nothing.
+    /// TensorBoard sends its request as soon as it can, and shows an empty page when the response is empty.
     fn store(&self) -> &Store {
         let begun = Instant::now();
         while !self.store.is_ready() && begun.elapsed() < PATIENCE {
@@ -95,14 +95,15 @@ impl Provider {
         response
     }
 
-    /// How many values to send: what is asked for, within what the user allowed.
+    /// How many values to send: what is requested, within what the user allowed.
     fn most(&self, request: &SeriesRequest) -> Result<usize, Status> {
-        let asked = request.downsample.as_ref().ok_or_else(|| Status::invalid_argument("downsample not specified"))?;
-        let asked =
-            usize::try_from(asked.num_points).map_err(|_| Status::invalid_argument("num_points is negative"))?;
+        let requested =
+            request.downsample.as_ref().ok_or_else(|| Status::invalid_argument("downsample not specified"))?;
+        let requested =
+            usize::try_from(requested.num_points).map_err(|_| Status::invalid_argument("num_points is negative"))?;
         let plugin = request.plugin_filter.as_ref().map_or("", |filter| filter.name.as_str());
         let allowed = self.samples.iter().find(|(name, _)| name == plugin).and_then(|(_, most)| *most);
-        Ok(asked.min(allowed.unwrap_or(usize::MAX)))
+        Ok(requested.min(allowed.unwrap_or(usize::MAX)))
     }
 
     pub fn read_scalars(&self, request: SeriesRequest) -> Result<ReadScalarsResponse, Status> {

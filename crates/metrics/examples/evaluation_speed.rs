@@ -1,15 +1,15 @@
-//! How long a validation of COCO's size takes beside the network: suppression of raw answers, and all figures over 5,000
-//! images with 80 classes and 300 answers each. `cargo run --release -p octant-metrics --example judging_speed`
+//! How long a validation of COCO's size takes beside the network: suppression of raw predictions, and all figures over 5,000
+//! images with 80 classes and 300 predictions each. `cargo run --release -p octant-metrics --example evaluation_speed`
 
-use octant_metrics::boxes::{BoxScores, FoundBox, Rectangle, Suppression, TrueBox, suppress};
+use octant_metrics::boxes::{BoxScores, GroundTruthBox, PredictedBox, Rectangle, Suppression, suppress};
 use std::time::Instant;
 
 const IMAGES: usize = 5_000;
 const CLASSES: usize = 80;
-const ANSWERS: usize = 300;
+const PREDICTIONS: usize = 300;
 const OBJECTS: usize = 7;
 const CELLS: usize = 8_400;
-/// Raw answers are made for so many images.
+/// Raw predictions are made for so many images.
 const SUPPRESSED: usize = 32;
 
 /// Numbers of [0, 1), the same in every run.
@@ -30,22 +30,23 @@ impl Dice {
         Rectangle { x, y, width: 8.0 + self.share() * 200.0, height: 8.0 + self.share() * 200.0 }
     }
 
-    /// An image: objects, for every one some answers near it, and answers beside everything.
-    fn image(&mut self) -> (Vec<TrueBox>, Vec<FoundBox>) {
-        let truth: Vec<TrueBox> = (0..OBJECTS).map(|_| TrueBox::new(self.class(), self.rectangle())).collect();
-        let answer = |index: usize| match truth.get(index % 20) {
+    /// An image: objects, for every one some predictions near it, and predictions beside everything.
+    fn image(&mut self) -> (Vec<GroundTruthBox>, Vec<PredictedBox>) {
+        let truth: Vec<GroundTruthBox> =
+            (0..OBJECTS).map(|_| GroundTruthBox::new(self.class(), self.rectangle())).collect();
+        let prediction = |index: usize| match truth.get(index % 20) {
             Some(object) => {
                 let Rectangle { x, y, width, height } = object.rectangle;
                 let rectangle = Rectangle { x: x + self.share() * 9.0, y: y + self.share() * 9.0, width, height };
-                FoundBox { class: object.class, rectangle, score: self.share() }
+                PredictedBox { class: object.class, rectangle, score: self.share() }
             }
-            None => FoundBox { class: self.class(), rectangle: self.rectangle(), score: self.share() * 0.1 },
+            None => PredictedBox { class: self.class(), rectangle: self.rectangle(), score: self.share() * 0.1 },
         };
-        let found = (0..ANSWERS).map(answer).collect();
+        let found = (0..PREDICTIONS).map(prediction).collect();
         (truth, found)
     }
 
-    /// Raw answers of a trained network: most scores are far below the threshold, a few thousand above it.
+    /// Raw predictions of a trained network: most scores are far below the threshold, a few thousand above it.
     fn raw(&mut self) -> Vec<f32> {
         let mut rows = Vec::with_capacity(CELLS * (4 + CLASSES));
         for _ in 0..CELLS {
@@ -74,6 +75,9 @@ fn main() {
     });
     let begun = Instant::now();
     let report = scores.report();
-    println!("{IMAGES} images, {CLASSES} classes, {ANSWERS} answers each: all figures in {:.2?}", begun.elapsed());
+    println!(
+        "{IMAGES} images, {CLASSES} classes, {PREDICTIONS} predictions each: all figures in {:.2?}",
+        begun.elapsed()
+    );
     report.metrics().iter().for_each(|(name, value)| println!("  {name} {value:.4}"));
 }

@@ -1,4 +1,4 @@
-//! What the answers to requests share.
+//! What the responses to requests share.
 
 use crate::error::BoardError;
 use crate::run::Run;
@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 pub(crate) type Shared = State<Arc<Store>>;
 
-pub(crate) type Answer = Result<Json<Value>, BoardError>;
+pub(crate) type JsonResult = Result<Json<Value>, BoardError>;
 
 /// JSON of a number; one that is not finite is a word, as in every table.
 pub(crate) fn number(value: f64) -> Value {

@@ -25,11 +25,11 @@ impl Dataset for MadeUp {
     }
 
     fn location(&self, index: usize) -> String {
-        format!("sample {index} made up from seed {}", self.seed)
+        format!("sample {index} generated from seed {}", self.seed)
     }
 }
 
-fn made_up(
+fn synthetic(
     (len, side, seed): (usize, usize, u64),
     make: fn(usize, &mut SampleRng) -> Sample,
     names: &[&str],
@@ -42,7 +42,7 @@ pub(super) fn infrared(len: usize, side: usize, seed: u64) -> Arc<dyn Dataset> {
         let (image, mask) = synth::infrared(side, rng);
         Sample { image: AnyImage::U8(image), target: Target::Mask(mask) }
     };
-    made_up((len, side, seed), scene, &["background", "target"])
+    synthetic((len, side, seed), scene, &["background", "target"])
 }
 
 pub(super) fn shapes(len: usize, side: usize, seed: u64) -> Arc<dyn Dataset> {
@@ -51,7 +51,7 @@ pub(super) fn shapes(len: usize, side: usize, seed: u64) -> Arc<dyn Dataset> {
         let class = objects.first().map_or(0, |object| object.class);
         Sample { image: AnyImage::U8(image), target: Target::Class(class) }
     };
-    made_up((len, side, seed), shape, &["disc", "ring", "square", "triangle"])
+    synthetic((len, side, seed), shape, &["disc", "ring", "square", "triangle"])
 }
 
 pub(super) fn scenes(len: usize, side: usize, seed: u64) -> Arc<dyn Dataset> {
@@ -59,7 +59,7 @@ pub(super) fn scenes(len: usize, side: usize, seed: u64) -> Arc<dyn Dataset> {
         let (image, boxes) = synth::scene(side, rng);
         Sample { image: AnyImage::U8(image), target: Target::Boxes(boxes) }
     };
-    made_up((len, side, seed), scene, &synth::SCENE_CLASSES)
+    synthetic((len, side, seed), scene, &synth::SCENE_CLASSES)
 }
 
 pub(super) fn outlines(len: usize, side: usize, seed: u64) -> Arc<dyn Dataset> {
@@ -67,7 +67,7 @@ pub(super) fn outlines(len: usize, side: usize, seed: u64) -> Arc<dyn Dataset> {
         let (drawing, painting) = synth::outlines(side, rng);
         Sample { image: AnyImage::U8(drawing), target: Target::Image(painting) }
     };
-    made_up((len, side, seed), pair, &[])
+    synthetic((len, side, seed), pair, &[])
 }
 
 pub(super) fn paintings(len: usize, side: usize, seed: u64) -> Arc<dyn Dataset> {
@@ -75,7 +75,7 @@ pub(super) fn paintings(len: usize, side: usize, seed: u64) -> Arc<dyn Dataset> 
         let (image, _) = synth::scene(side, rng);
         Sample { image: AnyImage::U8(image.clone()), target: Target::Image(image) }
     };
-    made_up((len, side, seed), painting, &[])
+    synthetic((len, side, seed), painting, &[])
 }
 
 pub(super) fn discs(len: usize, side: usize, seed: u64) -> Arc<dyn Dataset> {
@@ -83,5 +83,5 @@ pub(super) fn discs(len: usize, side: usize, seed: u64) -> Arc<dyn Dataset> {
         let (image, [count, _]) = synth::regression(side, rng);
         Sample { image: AnyImage::U8(image), target: Target::Values(vec![count]) }
     };
-    made_up((len, side, seed), discs, &["discs"])
+    synthetic((len, side, seed), discs, &["discs"])
 }

@@ -1,4 +1,4 @@
-//! What `predict` and `image` answer, and what they refuse to: weights that do not fit, images that cannot be read.
+//! What `predict` and `image` print, and what they refuse: weights that do not fit, images that cannot be read.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 
@@ -28,7 +28,7 @@ fn image(path: &Path, height: usize, width: usize) {
 }
 
 #[test]
-fn weights_that_do_not_fit_answered_from_random_heads() {
+fn weights_that_do_not_fit_predicted_from_random_heads() {
     let folder = tempfile::tempdir().unwrap();
     let at = folder.path();
     save("resnet-tiny", 3, &at.join("three.pth"));
@@ -111,7 +111,7 @@ fn a_crop_outside_the_image_wrote_one_column() {
 }
 
 #[test]
-fn masks_have_the_size_of_their_images_and_match_what_they_are_judged_by() {
+fn masks_have_the_size_of_their_images_and_match_what_they_are_evaluated_by() {
     let folder = tempfile::tempdir().unwrap();
     let at = folder.path();
     save("mshnet-tiny", 1, &at.join("net.pth"));
@@ -151,15 +151,15 @@ fn the_table_of_values_named_one_column_for_two_values() {
             [fields[0], fields[2], fields[1]].join(",")
         })
         .collect();
-    let judge = || {
+    let evaluate = || {
         let (code, out, err) = octant(at, &["eval", "run", "--data", "discs", "--json"]);
         assert_eq!(code, 0, "{err}");
         serde_json::from_str::<serde_json::Value>(&out).unwrap()["metrics"].clone()
     };
     done(at, &["train", "own.toml", "--data", "discs", "--out", "run", "--json"]);
-    let before = judge();
+    let before = evaluate();
     std::fs::write(at.join("discs/test.csv"), swapped.join("\n")).unwrap();
-    assert_eq!(judge(), before);
+    assert_eq!(evaluate(), before);
     let text = done(at, &["predict", "run", "discs/images"]);
     let mut lines = text.lines();
     assert_eq!(lines.next(), Some("path,discs,covered"));
@@ -178,12 +178,12 @@ fn the_step_of_a_recipe_is_measured_in_its_own_size() {
         (&step["model"], &step["size"], &step["optimizer"]),
         (&"demo-pix2pix".into(), &64.into(), &"adam".into())
     );
-    // Two networks that learn cost more than four times what the generator alone costs to ask.
-    let asked = figures(&["demo-pix2pix", "--batch-size", "2", "--mode", "infer"]);
+    // Two networks that learn cost more than four times what a prediction of the generator alone costs.
+    let inference = figures(&["demo-pix2pix", "--batch-size", "2", "--mode", "infer"]);
     let work = |figures: &serde_json::Value| {
         figures["gflop_per_second"].as_f64().unwrap() * figures["step_ms_median"].as_f64().unwrap()
     };
-    assert!(work(&step) > 4.0 * work(&asked), "{step} {asked}");
+    assert!(work(&step) > 4.0 * work(&inference), "{step} {inference}");
     assert!(step["peak_rss_bytes"].as_u64().unwrap() > 0);
     refused(folder.path(), &["bench", "pix2piks"], "neither a model nor a recipe");
 }

@@ -232,10 +232,20 @@ fn open_files(
     let is_shards = readers::holds_shards(folder);
     entry.check(source, is_shards)?;
     let keys = entry.record_keys(source);
-    Ok([Split::Train, valid].map(|split| match is_shards {
+    let [train, valid] = [Split::Train, valid].map(|split| match is_shards {
         true => readers::open_with(folder, split, eight_bits(), &keys),
         false => open(folder, split, source),
-    }))
+    });
+    // Forms of data without parts have the same samples in all of them. That is no test part.
+    Ok(match (train, valid) {
+        (Ok(train), Ok(valid))
+            if source.validate_on == ValidationPart::Test && held_out::is_needed(&*train, &*valid) =>
+        {
+            let problem = "it has no test part; remove `data.validate_on` to evaluate on what it has";
+            [Ok(train), Err(DataError::malformed(folder, problem))]
+        }
+        (train, valid) => [train, valid],
+    })
 }
 
 #[cfg(test)]

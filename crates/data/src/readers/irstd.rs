@@ -63,7 +63,8 @@ fn by_name(folder: &Path) -> Result<HashMap<String, PathBuf>, DataError> {
 fn find_list(root: &Path, split: Split) -> Result<PathBuf, DataError> {
     let names: &[&str] = match split {
         Split::Train => &["trainval.txt", "train.txt"],
-        Split::Val | Split::Test => &["test.txt", "val.txt"],
+        Split::Val => &["test.txt", "val.txt"],
+        Split::Test => &["test.txt"],
     };
     let mut folders = vec![root.to_path_buf()];
     folders.extend(listing::entries(root)?.into_iter().filter(|path| path.is_dir()));

@@ -104,6 +104,8 @@ fn of_split(files: Vec<PathBuf>, split: Split) -> Vec<PathBuf> {
             let rest: Vec<PathBuf> = files.iter().filter(|path| !is_other(path)).cloned().collect();
             if rest.is_empty() { files } else { rest }
         }
+        // The same files as for training: the caller holds some of them out, or refuses.
+        None if files.iter().any(is_other) => of_split(files, Split::Train),
         None => files,
     }
 }

@@ -142,7 +142,7 @@ pub const SOURCES: [SourceEntry; 16] = [
     files(
         "irstd",
         "the folder with images/ and masks/, and with trainval.txt and test.txt if it is split",
-        &[],
+        FILES,
         RecordTarget::Mask,
         |folder, split, _| Ok(Arc::new(open_irstd(folder, split, eight_bits())?)),
     ),

@@ -74,9 +74,29 @@ fn a_test_part_that_is_not_there_was_replaced_by_another_without_a_word() {
     }
     let yaml = at("boxes/data.yaml");
     std::fs::write(&yaml, "train: images/train\nval: images/val\nnames: [cat]\n").unwrap();
-    for (name, dir, sentence) in
-        [("classify", at("classes"), "it has no folder test/"), ("detect", yaml, "it has no `test:`")]
-    {
+    // Tables, packed files, shards and lists of masks.
+    let masked = at("masked");
+    for number in 0..6 {
+        put(&masked.join(format!("images/{number}.png")), number);
+        put(&masked.join(format!("masks/{number}.png")), 0);
+    }
+    let rows: String = (0..6).map(|number| format!("masked/images/{number}.png,{number}\n")).collect();
+    std::fs::write(at("train.csv"), format!("image,count\n{rows}")).unwrap();
+    std::fs::write(masked.join("trainval.txt"), "0\n1\n2\n").unwrap();
+    std::fs::write(masked.join("val.txt"), "3\n4\n").unwrap();
+    let plain = readers::open(at("classes/train"), Split::Train, eight_bits()).unwrap();
+    std::fs::create_dir(at("packed")).unwrap();
+    pack(&*plain, &at("packed/train.pack")).unwrap();
+    pack(&*plain, &at("packed/val.pack")).unwrap();
+    write_webdataset(&*plain, &at("tar"), "train", 4).unwrap();
+    for (name, dir, sentence) in [
+        ("classify", at("classes"), "it has no folder test/"),
+        ("detect", yaml, "it has no `test:`"),
+        ("segment", masked, "test.txt"),
+        ("regress", folder.path().to_path_buf(), "it has no test part"),
+        ("classify", at("packed"), "it has no test part"),
+        ("classify", at("tar"), "it has no test part"),
+    ] {
         let tested = recipe(name, &dir, &["data.validate_on=test"]);
         let evaluation = refused(evaluated(&tested, &[], Some(&at("other"))));
         let training = refused(data(&tested, &[], &here()));

@@ -1,0 +1,8 @@
+//! Tests of the server.
+
+mod clients;
+mod grpc;
+mod hostile;
+mod load;
+mod protocol;
+mod support;

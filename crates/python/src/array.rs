@@ -40,6 +40,13 @@ impl Array {
         Array { start, shape, memory: Arc::new(tensor), readonly: false }
     }
 
+    /// Its first rows, in the same memory.
+    pub fn first(self, rows: usize) -> Array {
+        let mut dims = self.shape().to_vec();
+        dims.iter_mut().take(1).for_each(|count| *count = rows.min(*count));
+        Array { shape: self.shape.with_dims(dims), ..self }
+    }
+
     /// Elements of something that others hold too: Python may read them.
     pub fn shared<O: Send + Sync + 'static, T: Element>(
         owner: Arc<O>,
@@ -156,11 +163,13 @@ impl Array {
         }
     }
 
+    /// How many axes it has.
     #[getter]
     fn ndim(&self) -> usize {
         self.shape().len()
     }
 
+    /// How many elements it has.
     #[getter]
     fn size(&self) -> usize {
         self.shape.elements()

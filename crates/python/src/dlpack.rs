@@ -130,7 +130,7 @@ pub(crate) fn export<'py>(
     unsafe { Bound::from_owned_ptr_or_err(py, ffi::PyCapsule_New(managed, name.as_ptr(), Some(destructor))) }
 }
 
-/// Called by whoever consumed the capsule.
+/// Called by the consumer of the capsule.
 unsafe extern "C" fn delete(managed: *mut Managed) {
     // SAFETY: `export` leaked both boxes, and the consumer calls this once.
     unsafe {

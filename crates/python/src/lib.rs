@@ -1,7 +1,7 @@
 //! Octant from Python. It converts and forwards: what is trained, predicted, loaded and measured is what `octant-run`,
 //! `octant-predict`, `octant-data` and `octant-metrics` do, and the command line calls the same.
 //!
-//! The package `octant` (`package/octant`) holds what is easier said in Python (progress in notebooks, the class of a run), and this
+//! The package `octant` (`package/octant`) holds what is easier in Python (progress in notebooks, the class of a run), and this
 //! module is its `octant._native`. Long work runs without Python's global lock; nothing of Python is touched by another thread.
 //! Memory goes in and out without copies by `__array_interface__` and DLPack ([`array`], [`dlpack`]), because the buffer protocol
 //! is no part of the stable ABI of Python 3.9.
@@ -9,6 +9,7 @@
 //! Start reading at `model.rs`, then `train.rs`.
 
 mod array;
+mod command;
 mod dlpack;
 mod error;
 mod evaluate;
@@ -37,6 +38,8 @@ mod _native {
 
     #[pymodule_export]
     use super::array::Array;
+    #[pymodule_export]
+    use super::command::run_command;
     #[pymodule_export]
     use super::error::OctantError;
     #[pymodule_export]

@@ -24,6 +24,8 @@ pub(crate) struct PyLoader {
     names: Vec<String>,
     images: usize,
     training: bool,
+    /// The last batch has fewer rows instead of padding.
+    is_short: bool,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -80,11 +82,12 @@ pub(crate) fn open_loader(
     let transform = transform.map(|steps| to_toml(&steps, "transform")).transpose()?.map(|steps| (key, steps));
     let source = source.to_string_lossy();
     let recipe = self::recipe(&source, recipe, settings, transform)?;
-    let last = match last {
-        None if training => recipe.run.last_batch,
-        None | Some("pad") => LastBatch::Pad,
-        Some("drop") => LastBatch::Drop,
-        Some(other) => return Err(refused(format!("`last` is drop or pad, not \"{other}\""))),
+    // Steps of ranks that work together have the same number of images in training.
+    let (last, is_short) = match last.unwrap_or(if training { "drop" } else { "short" }) {
+        "drop" => (LastBatch::Drop, false),
+        "short" => (LastBatch::Pad, true),
+        "pad" => (LastBatch::Pad, false),
+        other => return Err(refused(format!("`last` is drop, short or pad, not \"{other}\""))),
     };
     py.detach(|| {
         let data = octant_recipe::data(&recipe, &[], &Library).map_err(refused)?;
@@ -117,7 +120,7 @@ pub(crate) fn open_loader(
         };
         let (images, names) = (dataset.len(), data.classes.clone());
         let loader = Loader::new(dataset, transform, config).map_err(refused)?;
-        Ok(PyLoader { loader, position: Mutex::default(), names, images, training })
+        Ok(PyLoader { loader, position: Mutex::default(), names, images, training, is_short })
     })
 }
 
@@ -226,7 +229,7 @@ impl BatchIterator {
         let batch = batch.map_err(refused)?;
         let loader = self.loader.get();
         *lock(&loader.position) = loader.loader.sampler().next(batch.position);
-        PyBatch::new(py, batch).map(Some)
+        PyBatch::new(py, batch, loader.is_short).map(Some)
     }
 }
 
@@ -243,8 +246,14 @@ pub(crate) struct PyBatch {
 }
 
 impl PyBatch {
-    fn new(py: Python, batch: octant_data::Batch) -> PyResult<PyBatch> {
-        let array = |tensor| Py::new(py, Array::of_tensor(tensor));
+    fn new(py: Python, mut batch: octant_data::Batch, is_short: bool) -> PyResult<PyBatch> {
+        if is_short {
+            batch
+                .indices
+                .truncate(batch.indices.iter().rposition(|&index| index != u64::MAX).map_or(0, |last| last + 1));
+        }
+        let rows = batch.indices.len();
+        let array = |tensor| Py::new(py, Array::of_tensor(tensor).first(rows));
         let targets = match batch.targets {
             Targets::Classes(classes) => vec![("classes", array(classes)?)],
             Targets::Mixed { classes, partners, shares } => {
@@ -326,7 +335,7 @@ impl PyBatch {
         self.target(py, "boxes")
     }
 
-    /// 1 for rows that count, 0 for padding and samples that were left out: float32 `[n]`.
+    /// 1 for rows that count, 0 for padding and samples that were left out, whose content has no meaning: float32 `[n]`.
     #[getter]
     fn mask(&self, py: Python) -> Py<Array> {
         self.mask.clone_ref(py)

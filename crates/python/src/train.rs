@@ -1,6 +1,6 @@
 //! Training: a run on a thread of its own, whose events Python takes out of a queue.
 //!
-//! The thread never touches Python, so a slow callback delays the run at most, and Ctrl-C is seen by whoever takes events.
+//! The thread never touches Python, so a slow callback delays the run at most, and Ctrl-C is seen by the caller that takes events.
 
 use crate::error::refused;
 use crate::library::{Library, open_device, refuse_fork};
@@ -61,7 +61,7 @@ impl Observer for Sender {
 
 /// A run that trains on a thread of its own. Iterating over it yields its events as dictionaries, whose `event` names them, until
 /// it is over; `result` is what it came to. Dropping it stops the run, with a checkpoint.
-#[pyclass(frozen, module = "octant")]
+#[pyclass(frozen, weakref, module = "octant")]
 pub(crate) struct Training {
     events: Mutex<Option<Receiver<Message>>>,
     result: Mutex<Option<Value>>,
@@ -143,7 +143,7 @@ impl Training {
         slf
     }
 
-    /// The next event. Ctrl-C raises KeyboardInterrupt here, and the run goes on until `stop()`.
+    /// The next event. Ctrl-C raises KeyboardInterrupt here, and the run continues until `stop()`.
     fn __next__<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
         loop {
             // Before an event is taken, so that none is lost.

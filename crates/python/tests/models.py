@@ -15,10 +15,6 @@ import numpy as np
 import octant
 
 try:
-    import torch
-except ImportError:
-    torch = None
-try:
     from PIL import Image
 except ImportError:
     Image = None
@@ -51,11 +47,6 @@ class Inputs(unittest.TestCase):
             "a part of a larger array": np.pad(image, ((3, 2), (1, 4), (0, 0)))[3:-2, 1:-4],
             "read-only": np.lib.stride_tricks.as_strided(image, writeable=False),
         }
-        if torch is not None:
-            forms["torch"] = torch.from_numpy(image)
-            forms["torch, channels first in memory"] = (
-                torch.from_numpy(np.ascontiguousarray(image.transpose(2, 0, 1))).permute(1, 2, 0)
-            )
         if Image is not None:
             forms["Pillow"] = Image.fromarray(image)
             file = io.BytesIO()
@@ -208,12 +199,6 @@ class Arrays(unittest.TestCase):
         np.testing.assert_array_equal(back, np.asarray(features))
         self.assertEqual(back.__array_interface__["data"][0], features.__array_interface__["data"][0])
         self.assertEqual(features.__dlpack_device__(), (1, 0))
-        if torch is not None:
-            tensor = torch.from_dlpack(features)
-            self.assertEqual(tuple(tensor.shape), (4, 5, 3))
-            self.assertEqual(tensor.data_ptr(), features.__array_interface__["data"][0])
-            shared = torch.from_dlpack(model("mshnet-tiny")(picture()).mask)
-            self.assertEqual(shared.dtype, torch.uint8)
 
     def test_capsules_free_their_memory_once(self):
         array = octant.imaging.resize(picture(8, 9), (4, 5))
@@ -232,6 +217,61 @@ class Arrays(unittest.TestCase):
         self.assertEqual((len(array), array.shape, array.dtype, array.size), (2, (2, 6), "uint8", 12))
         self.assertEqual(array[1, 2], 8)
         self.assertIn("uint8", repr(array))
+
+
+class Random(unittest.TestCase):
+    def test_arrays_of_any_kind_are_predicted_or_refused(self):
+        one, rng, predicted = model(), np.random.default_rng(0), 0
+        types = ["u1", "i1", "?", "u2", ">u2", "f2", "f4", "f8", "c8", "i8", "S3", "O", "M8[s]"]
+        for _ in range(400):
+            kind = types[int(rng.integers(len(types)) * (rng.random() < 0.4))]
+            shape = rng.choice([0, 1, 2, 3, 4, 7, 20], rng.integers(0, 6))
+            if rng.random() < 0.6:
+                shape = [*rng.integers(0, 30, 2), 3][: rng.integers(2, 4)]
+            array = np.zeros(shape, kind)
+            if kind == "u1":
+                array[...] = rng.integers(0, 256, array.shape)
+            for axis in range(array.ndim):
+                array = np.moveaxis(array, axis, int(rng.integers(array.ndim)))
+                step = int(rng.choice([1, 1, 1, 2, -1, -3]))
+                array = array[(slice(None),) * axis + (slice(None, None, step),)]
+            if rng.random() < 0.2:
+                array = np.broadcast_to(array, (2, *array.shape))
+            if rng.random() < 0.2:
+                array.flags.writeable = False
+            try:
+                found = one.predict(array)
+            except (octant.OctantError, TypeError, BufferError):
+                continue
+            predicted += 1
+            again = one.predict(np.ascontiguousarray(array))
+            self.assertEqual(
+                [prediction.probabilities.tolist() for prediction in found],
+                [prediction.probabilities.tolist() for prediction in again],
+            )
+        self.assertGreater(predicted, 20)
+
+    def test_capsules_that_are_none_are_refused(self):
+        class Capsule:
+            def __init__(self, capsule, device=(1, 0)):
+                self.capsule, self.device = capsule, device
+
+            def __dlpack_device__(self):
+                return self.device
+
+            def __dlpack__(self, **options):
+                return self.capsule
+
+        one, array = model(), octant.imaging.resize(picture(), (8, 8))
+        used = array.__dlpack__()
+        np.from_dlpack(Capsule(used))
+        for capsule in [None, 3, "dltensor", used, array.__dlpack__]:
+            with self.assertRaisesRegex(octant.OctantError, "no capsule"):
+                one.predict(Capsule(capsule))
+        with self.assertRaisesRegex(octant.OctantError, "accelerator"):
+            one.predict(Capsule(array.__dlpack__(), (2, 0)))
+        self.assertEqual(len(one.predict(Capsule(array.__dlpack__()))), 1)
+        self.assertEqual(len(one.predict(Capsule(array.__dlpack__(max_version=(1, 0))))), 1)
 
 
 class Threads(unittest.TestCase):

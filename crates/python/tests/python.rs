@@ -1,5 +1,7 @@
 //! The module as Python sees it: the tests are `tests/*.py`, which run with the module that the same build made.
 
+use octant_testing::oracle;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -21,8 +23,8 @@ fn package(folder: &Path) -> PathBuf {
     folder.to_path_buf()
 }
 
-fn run(test: &str) {
-    let Some(python) = octant_testing::oracle::python("the module in Python") else { return };
+fn run(test: &str, python: Option<OsString>) {
+    let Some(python) = python else { return };
     let folder = tempfile::tempdir().expect("a folder");
     let path = package(folder.path());
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests").join(test);
@@ -36,10 +38,25 @@ fn run(test: &str) {
 
 #[test]
 fn models_predict() {
-    run("models.py");
+    run("models.py", oracle::python("models in Python"));
 }
 
 #[test]
 fn runs_train_as_the_command_trains_them() {
-    run("training.py");
+    run("training.py", oracle::python("training in Python"));
+}
+
+#[test]
+fn loaders_imaging_and_metrics_agree_with_their_references() {
+    run("data.py", oracle::python("the loader, imaging and metrics in Python"));
+}
+
+#[test]
+fn documentation_is_true() {
+    run("documentation.py", oracle::python("the examples of the package"));
+}
+
+#[test]
+fn pytorch_takes_and_gives_tensors() {
+    run("pytorch.py", oracle::torch("PyTorch's tensors and training loop"));
 }

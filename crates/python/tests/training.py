@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 import octant
 
-SMALL = {"device": "cpu", "threads": 1, "data.train": 320, "data.test": 64, "batch_size": 16, "workers": 1}
+SMALL = {"device": "cpu", "threads": 1, "data.train": 160, "data.test": 64, "batch_size": 16, "workers": 1}
 # What holds times, and what names the folder.
 TIMES = {"timing.csv", "log.txt"}
 
@@ -48,7 +48,7 @@ class Runs(unittest.TestCase):
         seen = []
         run = small(self.at / "seen", epochs=2, on_event=seen.append)
         kinds = [event["event"] for event in seen]
-        self.assertEqual((kinds.count("epoch"), kinds.count("step"), kinds[-1]), (2, 40, "done"))
+        self.assertEqual((kinds.count("epoch"), kinds.count("step"), kinds[-1]), (2, 20, "done"))
         self.assertEqual(run.ending, "done")
         metrics = run.metrics
         self.assertEqual(np.asarray(metrics["epoch"]).tolist(), [1.0, 2.0])
@@ -77,7 +77,7 @@ class Runs(unittest.TestCase):
             if event["event"] == "step" and event["step"] == 3:
                 training.stop()
         self.assertEqual(training.result["event"], "interrupted")
-        self.assertLess(training.result["steps"], 40)
+        self.assertLess(training.result["steps"], 20)
         resumed = small(self.at / "part" / "run", epochs=2)
         self.assertEqual(resumed.ending, "done")
         expected, found = contents(whole.path), contents(resumed.path)
@@ -86,6 +86,27 @@ class Runs(unittest.TestCase):
         self.assertEqual(found["metrics.csv"], expected["metrics.csv"])
         finished = small(self.at / "part" / "run", epochs=2)
         self.assertTrue(finished.outcome["was_finished"])
+
+    def test_the_command_leaves_the_same_directory(self):
+        ours = small(self.at / "module" / "run", epochs=1)
+        settings = [word for key, value in SMALL.items() if "." in key for word in ("--set", f"{key}={value}")]
+        words = ["--batch-size", "16", "--set", "workers=1", "--device", "cpu", "--threads", "1", "--epochs", "1", *settings]
+        command = [sys.executable, "-m", "octant", "train", "glyphs", "--out", str(self.at / "command" / "run"), *words]
+        printed = subprocess.run(command, capture_output=True, text=True)
+        self.assertEqual(printed.returncode, 0, printed.stderr)
+        expected, found = contents(self.at / "command" / "run"), contents(ours.path)
+        self.assertEqual(sorted(found), sorted(expected))
+        for name in expected:
+            self.assertEqual(found[name], expected[name], name)
+
+    def test_commands_return_rows(self):
+        with self.assertRaisesRegex(octant.OctantError, "resnet50"):
+            octant.plan("resnet5o", on=["v3-8"])
+        [row] = [row for row in octant.bench("resnet-tiny", batch_size=2, steps=1, device="cpu", threads=1) if row["event"] == "done"]
+        self.assertEqual((row["model"], row["batch_size"]), ("resnet-tiny", 2))
+        code = subprocess.run([sys.executable, "-m", "octant", "trian"], capture_output=True, text=True)
+        self.assertIn("train", code.stderr)
+        self.assertNotEqual(code.returncode, 0)
 
     def test_dropping_a_training_stops_it(self):
         training = octant.start("glyphs", out=self.at / "dropped", epochs=500, **SMALL)
@@ -113,7 +134,7 @@ class Runs(unittest.TestCase):
         small(self.at / "free", epochs=2)
         done.set()
         thread.join()
-        self.assertGreater(turns, 20)
+        self.assertGreater(turns, 10)
 
     def test_settings_are_refused_with_the_nearest_right_one(self):
         for settings, sentence in [
@@ -157,7 +178,7 @@ class Runs(unittest.TestCase):
         with contextlib.redirect_stderr(text):
             octant.train("glyphs", out=self.at / "printed", epochs=1, **SMALL)
         self.assertRegex(text.getvalue(), r"epoch 1/1 .*val_accuracy")
-        self.assertIn("done after 20 steps, 1 epochs", text.getvalue())
+        self.assertIn("done after 10 steps, 1 epochs", text.getvalue())
         self.assertNotIn("\r", text.getvalue())
 
     def test_ctrl_c_checkpoints_and_returns(self):

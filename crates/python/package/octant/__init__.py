@@ -11,6 +11,7 @@ True
 """
 
 from . import imaging, metrics
+from ._command import bench, main, plan
 from ._data import Loader
 from ._native import (
     Array,
@@ -36,11 +37,14 @@ __all__ = [
     "Run",
     "Training",
     "__version__",
+    "bench",
     "evaluate",
     "imaging",
     "load",
+    "main",
     "metrics",
     "models",
+    "plan",
     "recipe",
     "recipes",
     "start",

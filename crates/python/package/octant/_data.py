@@ -38,7 +38,9 @@ def Loader(
     are those of the recipe, such as `image_size` and `cache="ram"`.
 
     `batch` counts images over all ranks; of `world_size` ranks each loads its own part of every batch. `part` is "train", shuffled
-    and augmented, or "val", in order and padded (`last="pad"`). There are no worker processes: threads prepare the next batches
+    and augmented, or "val", in order. `last` says what becomes of samples that do not fill the last batch: "drop" leaves them out of the
+    epoch, which is usual for training, "short" makes a smaller batch, which is usual for validation, and "pad" fills it up with rows
+    without meaning, whose `mask` is 0. There are no worker processes: threads prepare the next batches
     while yours is computed on. `workers` is their number, one per core if 0.
 
     Iterating yields the rest of an epoch, and the next time the next epoch. `state_dict()` and `load_state_dict()` resume in the

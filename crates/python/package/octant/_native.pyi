@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Optional, Union
 
 StrPath = Union[str, os.PathLike[str]]
@@ -25,9 +26,11 @@ class Array:
     def dtype(self) -> str:
         """The element type, such as `float32`."""
     @property
-    def ndim(self) -> int: ...
+    def ndim(self) -> int:
+        """How many axes it has."""
     @property
-    def size(self) -> int: ...
+    def size(self) -> int:
+        """How many elements it has."""
     @property
     def __array_interface__(self) -> dict[str, Any]: ...
     def __dlpack__(
@@ -73,7 +76,7 @@ class Prediction:
     def kind(self) -> str:
         """What was predicted: `classes`, `values`, `mask`, `boxes`, `image` or `features`."""
     @property
-    def path(self) -> Optional[os.PathLike[str]]:
+    def path(self) -> Optional[Path]:
         """The file that the image came from, if it came from one."""
     @property
     def size(self) -> tuple[int, int]:
@@ -186,7 +189,7 @@ class Training:
 
     def __iter__(self) -> Training: ...
     def __next__(self) -> dict[str, Any]:
-        """The next event. Ctrl-C raises KeyboardInterrupt here, and the run goes on until `stop()`."""
+        """The next event. Ctrl-C raises KeyboardInterrupt here, and the run continues until `stop()`."""
     def stop(self) -> None:
         """Ends the run after the step that is running, with a checkpoint. Events come until it is over."""
     @property
@@ -232,7 +235,7 @@ def start_training(
 
 def check_run(path: StrPath) -> None: ...
 def run_config(path: StrPath) -> dict[str, Any]: ...
-def run_weights(path: StrPath) -> os.PathLike[str]: ...
+def run_weights(path: StrPath) -> Path: ...
 def run_metrics(path: StrPath) -> dict[str, Array]: ...
 def run_plot(path: StrPath, metric: Optional[str] = None) -> Plot: ...
 def run_html(path: StrPath) -> str: ...
@@ -363,3 +366,4 @@ def evaluate(
     threads: Optional[int] = None,
     coco: Optional[StrPath] = None,
 ) -> dict[str, float]: ...
+def run_command(program: Sequence[str], arguments: Sequence[str]) -> int: ...

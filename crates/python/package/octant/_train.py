@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import atexit
+import contextlib
 import os
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Optional, Union
@@ -12,6 +15,23 @@ from ._native import Array, Model, Plot, Training
 from ._progress import Progress
 
 StrPath = Union[str, "os.PathLike[str]"]
+
+_running: weakref.WeakSet[Training] = weakref.WeakSet()
+
+
+def _finish(training: Training) -> None:
+    """Stops a run and waits until its checkpoint is written."""
+    training.stop()
+    for _ in training:
+        pass
+
+
+@atexit.register
+def _finish_all() -> None:
+    for training in list(_running):
+        with contextlib.suppress(BaseException):
+            _finish(training)
+
 
 
 class Run:
@@ -45,7 +65,7 @@ class Run:
     @property
     def weights(self) -> Path:
         """The file of the best weights."""
-        return Path(_native.run_weights(self.path))
+        return _native.run_weights(self.path)
 
     def load(self, *, device: str = "auto", checkpoint: Optional[str] = None, **options: Any) -> Model:
         """The network of the run, to predict with: see `octant.load`."""
@@ -85,7 +105,7 @@ def start(
     >>> training.result["event"]
     'done'
     """
-    return _native.start_training(
+    training = _native.start_training(
         recipe,
         settings,
         out=out,
@@ -97,6 +117,8 @@ def start(
         dump=dump,
         threads=threads,
     )
+    _running.add(training)
+    return training
 
 
 def train(
@@ -152,13 +174,16 @@ def train(
                 on_event(event)
 
     try:
-        take_events()
-    except KeyboardInterrupt:
-        shown.message("stopping after this step; a checkpoint will be written")
-        training.stop()
-        take_events()
+        try:
+            take_events()
+        except KeyboardInterrupt:
+            shown.message("stopping after this step; a checkpoint will be written")
+            training.stop()
+            take_events()
+        except BaseException:
+            _finish(training)
+            raise
     finally:
-        training.stop()
         shown.close()
     result = training.result
     if result is None:

@@ -4,7 +4,7 @@ mod table;
 mod text;
 
 use crate::flags::{Programs, RecipeFlags};
-use crate::{Ending, compiling, device, prepare};
+use crate::{Ending, compiling, device, launch, prepare};
 use anyhow::{Context, Result, bail};
 use octant_device::cache_folder;
 use octant_plan::{PlanRequest, Price};
@@ -88,8 +88,8 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
 
 /// This command again, for one machine.
 fn this_command(machine: &str) -> std::io::Result<Command> {
-    let mut command = Command::new(std::env::current_exe()?);
-    command.args(std::env::args_os().skip(1)).args(["--here", machine]);
+    let mut command = launch::command();
+    command.args(launch::words().skip(1)).args(["--here", machine]);
     Ok(command)
 }
 

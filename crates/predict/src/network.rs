@@ -5,6 +5,7 @@ use octant_archive::{Archive, Fit};
 use octant_data::{Pipeline, TransformStep};
 use octant_nn::{Precision, VariableSpec};
 use octant_recipe::{Recipe, TaskEntry, TaskOutput};
+use octant_tensor::HostTensor;
 use octant_train::step::StepOptions;
 use octant_train::{Task, Values};
 use octant_zoo::identity::{Card, identify, published_names};
@@ -229,7 +230,7 @@ impl Network {
         outputs: usize,
         card: Card,
         specs: Vec<VariableSpec>,
-        values: Vec<octant_tensor::HostTensor>,
+        values: Vec<HostTensor>,
         source: WeightSource,
         remarks: Vec<String>,
         choice: &ModelChoice,
@@ -267,6 +268,16 @@ impl Network {
     /// The network itself.
     pub fn model(&self) -> Result<Box<dyn Model>> {
         Ok(octant_recipe::model(&self.recipe, self.outputs)?.0)
+    }
+
+    /// The weights with the reference's names and layouts: what PyTorch's `load_state_dict` takes.
+    pub fn state_dict(&self) -> Result<Vec<(String, HostTensor)>> {
+        let (specs, _) = octant_zoo::describe(&*self.model()?, self.entry()?.preprocessing.input)?;
+        let value = |spec: &VariableSpec| {
+            self.values.get(&spec.path).cloned().ok_or_else(|| refusal!("the network has no {}", spec.path))
+        };
+        let values = specs.iter().map(value).collect::<Result<Vec<_>>>()?;
+        Ok(octant_zoo::weights::export(&specs, &values, 0))
     }
 
     /// The task over images of that size.

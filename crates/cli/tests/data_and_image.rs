@@ -295,8 +295,9 @@ fn eval_of_another_folder_counted_a_fifth_of_it() {
     refused(at, &["data", "verify", "alone"], "1 class alone");
 }
 
+/// Masks of several classes became one by their luminance, and training ran.
 #[test]
-fn masks_of_several_classes_are_refused_before_the_first_step() {
+fn masks_of_several_classes_are_learned_as_several() {
     let folder = tempfile::tempdir().unwrap();
     let at = folder.path();
     done(at, &["data", "synth", "irstd", "scenes", "--count", "6", "--side", "64"]);
@@ -304,10 +305,19 @@ fn masks_of_several_classes_are_refused_before_the_first_step() {
         let mask = octant::imaging::Image::from_fn(64, 64, 1, |row, _, _| (row / 16) as u8);
         octant_data::write_png_u8(at.join(format!("scenes/masks/scene{number:05}.png")), &mask).unwrap();
     }
-    let sentence = "the mask has 4 values (0, 1, 2, 3), but segmentation here learns one class";
-    refused(at, &["data", "verify", "scenes"], sentence);
-    refused(at, &["train", "segment", "--data", "scenes", "--out", "run"], sentence);
-    assert!(!at.join("run").exists());
+    done(at, &["data", "verify", "scenes"]);
+    let sentence = "masks of a single class have two values, but here there are 0, 1, 2, 3";
+    refused(at, &["train", "segment", "--data", "scenes", "--classes", "1"], sentence);
+    let wrong = ["train", "segment", "--data", "scenes", "--loss", "sls-iou"];
+    refused(at, &wrong, "`loss = \"sls-iou\"` is not for masks of 4 classes");
+    let small = ["--model", "unet-tiny", "--image-size", "32", "--epochs", "1", "--out", "run"];
+    let log = done(at, &[&["train", "segment", "--data", "scenes"][..], &small].concat());
+    assert!(log.contains("4 classes: 0, 1, 2, 3") && log.contains("val_miou"), "{log}");
+    let table = done(at, &["eval", "run"]);
+    assert!(table.contains("IoU   Dice") && table.contains("miou"), "{table}");
+    done(at, &["predict", "run", "scenes/images/scene00000.png", "--out", "found"]);
+    let mask = std::fs::read(at.join("found/masks/scene00000.png")).unwrap();
+    assert_eq!(mask[25], 3, "a palette");
     refused(at, &["train", "demo-segment", "--classes", "4"], "remove --classes");
 }
 

@@ -1,7 +1,7 @@
 //! A class is its name. The number of a class depends on which other classes a folder happens to hold, so numbers of two
 //! data sets are never compared: one is translated into the other's by name.
 
-use crate::{DataError, Dataset, GroundTruthImage, Sample, Target};
+use crate::{DataError, Dataset, GroundTruthImage, IGNORED, Sample, Target};
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
 use std::sync::Arc;
@@ -140,6 +140,12 @@ impl Dataset for Matched {
             Target::Values(values) => {
                 let old = values.clone();
                 old.into_iter().zip(&self.numbers).for_each(|(value, &position)| values[position] = value);
+            }
+            Target::Mask(mask) if !mask.is_of_one_class() => {
+                mask.labels = mask.labels.map(|label| match label {
+                    IGNORED => IGNORED,
+                    label => self.number(label.into()) as u8,
+                });
             }
             Target::Mask(_) | Target::Image(_) => {}
         }

@@ -132,6 +132,15 @@ impl NetworkFile {
         found.ok_or_else(|| refusal!("the weights have no head to predict with"))
     }
 
+    /// The recipe to open data with: masks are read with as many classes as the weights have, whatever other masks hold.
+    pub fn recipe_for_data(&self) -> Result<Recipe> {
+        let mut recipe = self.recipe.clone();
+        if TaskEntry::named(&recipe.task)?.output == TaskOutput::Mask {
+            recipe.classes = Some(self.outputs()?);
+        }
+        Ok(recipe)
+    }
+
     /// The network with the head that the weights have.
     pub fn network(self) -> Result<Network> {
         let outputs = self.outputs()?;

@@ -157,7 +157,7 @@ impl PreparedRun {
         };
         let summary =
             Summary { ending, progress, findings: Default::default(), skipped: 0, programs: Default::default() };
-        let outcome = RunOutcome::new(&self.path, &recipe, summary, &self.data.classes)?;
+        let outcome = RunOutcome::new(&self.path, &recipe, summary, &self.data)?;
         Ok(Some(RunOutcome { was_finished: true, ignored, ..outcome }))
     }
 
@@ -182,7 +182,7 @@ impl PreparedRun {
         let step = checkpoint.as_ref().map_or(0, |checkpoint| checkpoint.progress.step);
         warnings.extend(difference.warnings(step));
         notes.extend(difference.settings_text(step));
-        notes.extend(introduction::sentences(&self.job.recipe, &*self.data.train)?);
+        notes.extend(introduction::sentences(&self.job.recipe, &self.data)?);
         notes.extend(octant_recipe::ineffective(&self.job.recipe, &self.data, plan.mesh.devices())?);
         announce(&notes, &warnings, &mut directory, observer)?;
         let start = self.start(&**backend, &plan, checkpoint.as_ref(), difference);
@@ -282,7 +282,7 @@ impl PreparedRun {
         directory.log(&start.to_string())?;
         directory.log(&start.device.to_string())?;
         if start.resumed.is_none() {
-            introduction::write_settings(&self.job.recipe, directory)?;
+            introduction::write_settings(&self.job.recipe, self.data.outputs, directory)?;
         }
         directory.write("network.json", network::described(&self.job.recipe, plan)?)?;
         if let Some(files) = self.data.held_out_files() {
@@ -303,7 +303,7 @@ impl PreparedRun {
         if is_complete && let Err(error) = draw() {
             driver.message(&format!("the image of predictions could not be made: {error}"));
         }
-        let outcome = RunOutcome::new(&self.path, &self.job.recipe, summary, &self.data.classes)?;
+        let outcome = RunOutcome::new(&self.path, &self.job.recipe, summary, &self.data)?;
         plots::write(&outcome, &*self.data.valid)?;
         if is_complete {
             outcome.keep()?;

@@ -120,7 +120,7 @@ fn task(model: &str) -> Arc<dyn Task> {
             Arc::new(Classify { model, image, normalize: None, smoothing: 0.0, mixed: false })
         }
         octant_zoo::ModelTask::Segment => {
-            Arc::new(Segment { model, image, normalize: None, loss: MaskLoss::SlsIou, warm_up: false })
+            Arc::new(Segment { model, image, normalize: None, loss: MaskLoss::SlsIou.into(), warm_up: false })
         }
         octant_zoo::ModelTask::Detect => Arc::new(Detect::new(model, image, None, 8, 2)),
         octant_zoo::ModelTask::Translate if entry.family == "unet_generator" => Arc::new(Pix2Pix {

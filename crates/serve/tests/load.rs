@@ -168,7 +168,7 @@ fn a_changed_file_is_served_and_a_broken_one_is_not() {
     let path = folder.path().join("weights.safetensors");
     let write = |seed: u64| {
         let temporary = folder.path().join("new");
-        support::write_weights(&temporary, "resnet-tiny", seed);
+        crate::support::write_weights(&temporary, "resnet-tiny", seed);
         std::fs::rename(&temporary, &path).unwrap();
     };
     write(3);

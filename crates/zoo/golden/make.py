@@ -102,6 +102,22 @@ class FashionCnn(nn.Module):
         return self.fc(F.relu(F.max_pool2d(self.conv(x), 2)).flatten(1))
 
 
+class SmallCnn(nn.Module):
+    def __init__(self, width, channels=3, classes=10):
+        super().__init__()
+        widths = [channels, width, 2 * width, 4 * width, 4 * width]
+        for i in range(4):
+            setattr(self, f'conv{i + 1}', nn.Conv2d(widths[i], widths[i + 1], 3, padding=1, bias=False))
+            setattr(self, f'bn{i + 1}', nn.BatchNorm2d(widths[i + 1]))
+        self.fc = nn.Linear(widths[4], classes)
+
+    def forward(self, x):
+        for i in range(1, 5):
+            x = F.relu(getattr(self, f'bn{i}')(getattr(self, f'conv{i}')(x)))
+            x = F.max_pool2d(x, 2) if i < 3 else x
+        return self.fc(x.mean((2, 3)))
+
+
 def read_module(path, edits=()):
     """Runs a reference's own file, with constants replaced to make its tiny variant."""
     text = open(path).read()
@@ -299,6 +315,7 @@ def adagrad(parameters):
 # name: (reference, side, batch, optimizer). Optimizers are called by the same names in the tests.
 TINY = {
     'fashion-cnn-tiny': (lambda: FashionCnn(4), 28, 4, adam),
+    'small-cnn-tiny': (lambda: SmallCnn(4), 28, 4, sgd),
     'resnet-tiny': (resnet_tiny, 32, 4, sgd),
     'resnet-bottleneck-tiny': (lambda: resnet_tiny('Bottleneck'), 32, 4, sgd),
     'mshnet-tiny': (mshnet_tiny, 32, 2, adagrad),

@@ -140,6 +140,7 @@ fn parameters_and_multiply_adds_are_the_published_ones() {
 fn parameters_of_the_other_references() {
     let counted = [
         ("fashion-cnn", 108_810),
+        ("small-cnn", 61_050),
         ("unet_256", 54_413_955),
         ("unet_128", 41_828_995),
         ("resnet_9blocks", 11_378_179),

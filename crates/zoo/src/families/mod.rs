@@ -18,6 +18,7 @@ pub mod mshnet;
 pub mod nafnet;
 pub mod resnet;
 pub mod resnet_generator;
+pub mod small_cnn;
 pub mod swin;
 pub mod transformer;
 pub mod unet;

@@ -67,6 +67,7 @@ macro_rules! golden {
 
 golden! { check_small:
     fashion_cnn_tiny => "fashion-cnn-tiny";
+    small_cnn_tiny => "small-cnn-tiny";
     resnet_tiny => "resnet-tiny";
     resnet_bottleneck_tiny => "resnet-bottleneck-tiny";
     mshnet_tiny => "mshnet-tiny";

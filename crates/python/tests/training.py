@@ -103,7 +103,7 @@ class Runs(unittest.TestCase):
     def test_commands_return_rows(self):
         with self.assertRaisesRegex(octant.OctantError, "resnet50"):
             octant.plan("resnet5o", on=["v3-8"])
-        [row] = [row for row in octant.plan("glyphs", on="h200", batch_size=32) if row.get("machine") == "h200" or "batch_size" in row]
+        [row] = octant.plan("glyphs", on="h200", batch_size=32)
         self.assertEqual((row["batch_size"], row["fits"]), (32, True))
         code = subprocess.run([sys.executable, "-m", "octant", "trian"], capture_output=True, text=True)
         self.assertIn("train", code.stderr)

@@ -220,9 +220,12 @@ pub(crate) fn import(object: &Bound<PyAny>) -> PyResult<View> {
     };
     let rank = usize::try_from(tensor.rank).map_err(|_| refused("the tensor has a negative number of dimensions"))?;
     let numbers = |start: *mut i64| -> Option<&[i64]> {
-        // SAFETY: DLPack's arrays of numbers have one per dimension.
-        (rank == 0 || !start.is_null())
-            .then(|| if rank == 0 { &[] } else { unsafe { std::slice::from_raw_parts(start, rank) } })
+        match rank {
+            0 => Some(&[]),
+            _ if start.is_null() => None,
+            // SAFETY: DLPack's arrays of numbers have one per dimension, and live as long as the capsule.
+            _ => Some(unsafe { std::slice::from_raw_parts(start, rank) }),
+        }
     };
     let shape = numbers(tensor.shape).ok_or_else(|| refused("the tensor has no shape"))?;
     let strides = numbers(tensor.strides)

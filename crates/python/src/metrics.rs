@@ -200,13 +200,16 @@ fn scores(truth: &Rows, found: &Rows) -> PyResult<(BoxScores, Vec<i64>)> {
     Ok((scores, categories))
 }
 
+/// Figures by name, and AP by category.
+type Figures<'py> = (Vec<(&'static str, f64)>, Bound<'py, PyDict>);
+
 /// COCO's twelve figures: see `octant.metrics.coco`.
 #[pyfunction]
 pub(crate) fn coco<'py>(
     py: Python<'py>,
     truth: &Bound<'py, PyAny>,
     found: &Bound<'py, PyAny>,
-) -> PyResult<(Vec<(&'static str, f64)>, Bound<'py, PyDict>)> {
+) -> PyResult<Figures<'py>> {
     let (truth, found) = (Rows::of(truth, "the ground truth")?, Rows::of(found, "the predictions")?);
     let (summary, categories) = py.detach(|| -> PyResult<(CocoSummary, Vec<i64>)> {
         let (scores, categories) = scores(&truth, &found)?;

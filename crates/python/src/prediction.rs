@@ -234,7 +234,7 @@ impl PyPrediction {
 
     fn _repr_png_<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyBytes>>> {
         let drawn = py.detach(|| self.drawn())?;
-        Ok(drawn.map(|image| Plot::of_image(image).png(py)).transpose()?)
+        drawn.map(|image| Plot::of_image(image).png(py)).transpose()
     }
 
     fn __repr__(&self) -> String {

@@ -1,6 +1,6 @@
 """Octant: train, fine-tune and use vision models on CPUs, GPUs and TPUs.
 
->>> run = octant.train("glyphs", out=folder / "run", device="cpu", epochs=1, progress=False, **{"data.train": 640})
+>>> run = octant.train("glyphs", out=folder / "run", device="cpu", epochs=1, progress=False, **{"data.train": 640, "data.test": 64})
 >>> run.ending, sorted(run.metrics)[:2]
 ('done', ['accuracy', 'epoch'])
 >>> model = octant.load(run.path, device="cpu")

@@ -99,7 +99,7 @@ def start(
 
     The arguments are those of `train`.
 
-    >>> training = octant.start("glyphs", out=folder / "started", device="cpu", epochs=1, **{"data.train": 640})
+    >>> training = octant.start("glyphs", out=folder / "started", device="cpu", epochs=1, **{"data.train": 640, "data.test": 64})
     >>> [event["epoch"] for event in training if event["event"] == "epoch"]
     [1]
     >>> training.result["event"]

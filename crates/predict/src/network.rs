@@ -2,7 +2,10 @@
 
 use crate::error::{Result, refusal, refuse};
 use octant_archive::{Archive, Fit};
-use octant_data::{Pipeline, TransformStep};
+use octant_data::decode::{Channels, DecodeOptions};
+use octant_data::readers::TableDataset;
+use octant_data::{Dataset, Pipeline, TransformStep};
+use octant_graph::passes::Int8Ranges;
 use octant_nn::{Precision, VariableSpec};
 use octant_recipe::{Recipe, TaskEntry, TaskOutput};
 use octant_tensor::HostTensor;
@@ -52,6 +55,8 @@ pub struct Network {
     pub warm_up: bool,
     /// Height and width that the network was trained with, where the weights say so.
     pub trained_on: Option<[usize; 2]>,
+    /// The layers that are computed in 8 bits, between the values that [`calibrate`](Network::calibrate) measured.
+    pub int8: Option<Arc<Int8Ranges>>,
     /// Where the weights came from.
     pub source: WeightSource,
     /// What should be known of them: a head that was initialized at random, their license.
@@ -163,6 +168,7 @@ impl NetworkFile {
             values: Values::of(&specs, loaded.values),
             warm_up,
             trained_on,
+            int8: None,
             source,
             remarks,
         })
@@ -250,7 +256,8 @@ impl Network {
         let published = || entry.map(|entry| published_names(entry, outputs)).unwrap_or_default();
         let names = if card.names.is_empty() { published() } else { card.names };
         let (trained_on, warm_up) = (card.image, card.warm_up);
-        Network { recipe, outputs, names, values: Values::of(&specs, values), warm_up, trained_on, source, remarks }
+        let values = Values::of(&specs, values);
+        Network { recipe, outputs, names, values, warm_up, trained_on, int8: None, source, remarks }
     }
 
     /// Its line of the zoo.
@@ -292,6 +299,13 @@ impl Network {
     /// The task over images of that size.
     pub fn task(&self, image: [usize; 3]) -> Result<Arc<dyn Task>> {
         Ok(octant_recipe::task(&self.recipe, self.outputs, image, self.warm_up)?)
+    }
+
+    /// All images in a folder and below it, in the order of their names, with the channels that the network takes.
+    pub fn images_in(&self, folder: &Path) -> Result<Arc<dyn Dataset>> {
+        let channels = if self.entry()?.preprocessing.input[2] == 1 { Channels::Gray } else { Channels::Rgb };
+        let options = DecodeOptions { channels, eight_bits: true, ..DecodeOptions::default() };
+        Ok(Arc::new(TableDataset::unlabeled(folder, options)?))
     }
 
     /// How images are prepared. Where the recipe leaves them as they are, because all of its own have one size, others are

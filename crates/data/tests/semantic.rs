@@ -43,9 +43,8 @@ fn every_layout_gives_class_numbers_and_names() {
         ("annotated", false, "images/training/a.png", "annotations/training/a.png"),
     ] {
         pair(&at(layout).join(image), &at(layout).join(mask), [0, 1, 2, 3, 255, 255], indexed);
-        for set in [opened(&at(layout), Split::Train, &plain).unwrap()] {
-            assert_eq!((labels(&set, 0), set.class_names().len()), (vec![0, 1, 2, 3, 255, 255], 4), "{layout}");
-        }
+        let set = opened(&at(layout), Split::Train, &plain).unwrap();
+        assert_eq!((labels(&set, 0), set.class_names().len()), (vec![0, 1, 2, 3, 255, 255], 4), "{layout}");
         // The layout is recognized without being named.
         let any = readers::open(at(layout), Split::Train, DecodeOptions::default()).unwrap();
         assert_eq!(labels(&*any, 0), [0, 1, 2, 3, 255, 255], "{layout}");

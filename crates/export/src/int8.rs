@@ -162,7 +162,7 @@ impl Calibration {
     pub fn add(&mut self, returned: &[HostTensor]) {
         for ((_, histogram), tensor) in self.seen.iter_mut().zip(returned) {
             if let Ok(numbers) = tensor.elements::<f32>() {
-                histogram.add(&numbers);
+                histogram.add(numbers);
             }
         }
     }

@@ -47,10 +47,8 @@ pub(super) fn holds_masks(root: &Path) -> bool {
     let has = |root: &Path, names: &[&str]| names.iter().any(|name| root.join(name).is_dir());
     let has_pairs = |root: &Path| has(root, &IMAGE_FOLDERS) && has(root, &["masks", "mask", "ann_dir"]);
     let annotations = root.join("annotations");
-    let has_annotation_images = || {
-        has(root, &IMAGE_FOLDERS)
-            && listing::split_folder(&annotations, Split::Train, |folder| first_image(folder)).is_some()
-    };
+    let has_annotation_images =
+        || has(root, &IMAGE_FOLDERS) && listing::split_folder(&annotations, Split::Train, first_image).is_some();
     let in_splits = || {
         [Split::Train, Split::Val]
             .into_iter()

@@ -231,7 +231,8 @@ fn without_times(text: &str) -> String {
         words.windows(2).any(|pair| number(pair[0]) && units.contains(&pair[1].trim_end_matches([',', ')', ';'])))
             || words.iter().any(|word| units.iter().any(|unit| word.strip_suffix(unit).is_some_and(number)))
     };
-    let lines = text.lines().filter(|line| !line.contains("seconds") && !line.contains("_s\""));
+    let is_time = |line: &&str| ["seconds", "_s\"", " % of the time"].iter().any(|part| line.contains(part));
+    let lines = text.lines().filter(|line| !is_time(line));
     let lines = lines.filter(|line| !is_measured(&line.split_whitespace().collect::<Vec<_>>()));
     lines.collect::<Vec<_>>().join("\n")
 }

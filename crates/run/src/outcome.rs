@@ -17,6 +17,8 @@ pub struct RunOutcome {
     pub summary: Summary,
     /// The best epoch, where there is one.
     pub best: Option<BestEpoch>,
+    /// The metric that chooses the best epoch, by epoch.
+    pub curve: Vec<(u64, f64)>,
     /// The weights to use: the best epoch's, or else the last.
     pub weights: PathBuf,
     /// The folder of plots.
@@ -69,13 +71,15 @@ impl RunOutcome {
             let is_there = |name: &str, value: f64| is_validated || !name.starts_with("val_") || !value.is_nan();
             named.filter(|(name, value)| !OWN.contains(&name.as_str()) && is_there(name, *value)).collect()
         };
+        let number = |row: &Vec<f64>, name: &str| column(name).and_then(|index| row.get(index)).copied();
+        let curve = rows.iter().filter_map(|row| Some((number(row, "epoch")? as u64, number(row, &metric)?)));
+        let curve = curve.filter(|(_, value)| value.is_finite()).collect();
         let best = summary.progress.best.as_ref().map(|best| BestEpoch {
             epoch: best.epoch,
             metric,
             value: best.value,
             metrics: rows.iter().rfind(|row| of_epoch(row, best.epoch)).map(metrics).unwrap_or_default(),
         });
-        let number = |row: &Vec<f64>, name: &str| column(name).and_then(|index| row.get(index)).copied();
         let losses =
             rows.iter().filter_map(|row| Some([number(row, "epoch")?, number(row, "loss")?, number(row, "val_loss")?]));
         let losses: Vec<[f64; 3]> = losses.filter(|row| row.iter().all(|value| value.is_finite())).collect();
@@ -87,6 +91,7 @@ impl RunOutcome {
             classes: data.classes.clone(),
             next: next_steps(recipe, &summary.progress, summary.ending, &losses),
             best,
+            curve,
             summary,
             was_finished: false,
             ignored: Vec::new(),

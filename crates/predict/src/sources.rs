@@ -62,10 +62,11 @@ impl Sources {
     fn add(&mut self, given: &Path, downloads: &Downloads, progress: Progress) -> Result<()> {
         if given.to_string_lossy().contains("://") {
             // Like a file that cannot be read, it does not end the others.
-            return match downloads.localize(given, "sources", progress) {
-                Ok(local) => self.add(&local, downloads, progress),
-                Err(error) => Ok(self.unreachable.push((given.to_path_buf(), error))),
-            };
+            match downloads.localize(given, "sources", progress) {
+                Ok(local) => self.add(&local, downloads, progress)?,
+                Err(error) => self.unreachable.push((given.to_path_buf(), error)),
+            }
+            return Ok(());
         }
         if given.is_dir() {
             for file in files_below(given)? {

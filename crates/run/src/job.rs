@@ -277,6 +277,7 @@ impl PreparedRun {
             run: self.path.clone(),
             recipe: self.job.recipe.clone(),
             images: [self.data.train.len(), self.data.valid.len()],
+            best: octant_recipe::best(&self.job.recipe, self.data.outputs).unwrap_or_default(),
             device: DeviceFacts::of(backend, &plan.mesh, plan.step.batch_size),
             resumed: checkpoint.map(|checkpoint| Resumed {
                 step: checkpoint.progress.step,

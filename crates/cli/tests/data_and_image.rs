@@ -295,6 +295,34 @@ fn eval_of_another_folder_counted_a_fifth_of_it() {
     refused(at, &["data", "verify", "alone"], "1 class alone");
 }
 
+/// What images look like was read from the first one, even where damaged files are to be left out.
+#[test]
+fn a_damaged_first_image_ended_runs_that_leave_such_files_out() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    done(at, &["data", "synth", "shapes", "shapes", "--count", "20", "--side", "32"]);
+    for split in ["train", "val"] {
+        let first = std::fs::read_dir(at.join("shapes").join(split)).unwrap().map(|class| class.unwrap().path()).min();
+        let first = std::fs::read_dir(first.unwrap()).unwrap().map(|file| file.unwrap().path()).min().unwrap();
+        std::fs::write(first, b"no image").unwrap();
+    }
+    let train =
+        ["train", "classify", "--data", "shapes", "--model", "resnet-tiny", "--image-size", "32", "--out", "run"];
+    let train = [&train[..], &["--device", "cpu", "--epochs", "1", "--batch-size", "4"]].concat();
+    refused(at, &train, "`octant data verify` lists all of them");
+    done(at, &[&train[..], &["--on-corrupt", "skip", "--fresh"]].concat());
+    done(at, &["eval", "run", "--device", "cpu"]);
+}
+
+#[test]
+fn what_could_not_be_written_was_called_unreadable() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    done(at, &["data", "synth", "shapes", "shapes", "--count", "20", "--side", "32"]);
+    std::fs::create_dir_all(at.join("packed/train.unfinished")).unwrap();
+    refused(at, &["data", "pack", "shapes", "packed"], "train.unfinished could not be written");
+}
+
 #[test]
 fn masks_of_several_classes_are_refused_before_the_first_step() {
     let folder = tempfile::tempdir().unwrap();

@@ -54,7 +54,7 @@ impl Matched {
             ));
         }
         let absent: Vec<String> = names.iter().filter(|name| !known.contains(name.as_str())).cloned().collect();
-        if !absent.is_empty() && !dataset.is_empty() && matches!(dataset.get(0)?.target, Target::Values(_)) {
+        if !absent.is_empty() && !dataset.is_empty() && matches!(dataset.first()?.target, Target::Values(_)) {
             return refuse(format!("{own} has no column {}", listed(&absent)));
         }
         let numbers = found.iter().map(|name| positions[name.as_str()]).collect();
@@ -68,7 +68,7 @@ impl Matched {
     /// reader of shards only knows those that it has met.
     pub fn refuse_unevaluated_classes(train: &dyn Dataset, valid: &dyn Dataset) -> Result<(), DataError> {
         let [learned, evaluated] = [train, valid].map(|set| set.class_names());
-        let is_classified = !train.is_empty() && matches!(train.get(0)?.target, Target::Class(_));
+        let is_classified = !train.is_empty() && matches!(train.first()?.target, Target::Class(_));
         if !is_classified || evaluated.is_empty() || are_numbers(evaluated) || are_numbers(learned) {
             return Ok(());
         }

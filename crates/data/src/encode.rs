@@ -33,7 +33,7 @@ pub fn encode_png(image: &AnyImage) -> Result<Vec<u8>, String> {
 pub fn write_png(path: impl AsRef<Path>, image: &AnyImage) -> Result<(), DataError> {
     let path = path.as_ref();
     let bytes = encode_png(image).map_err(|problem| DataError::malformed(path, problem))?;
-    std::fs::write(path, bytes).map_err(|error| DataError::io(path, error))
+    std::fs::write(path, bytes).map_err(|error| DataError::write(path, error))
 }
 
 /// Writes an 8-bit image as a PNG file.

@@ -131,6 +131,13 @@ pub trait Dataset: Send + Sync {
     /// The sample of that number, read and decoded now.
     fn get(&self, index: usize) -> Result<Sample, DataError>;
 
+    /// The first sample that can be read, which shows what samples look like. A damaged file at the beginning must not end
+    /// a run that leaves such files out; the error is the first one where hundreds of samples cannot be read.
+    fn first(&self) -> Result<Sample, DataError> {
+        const TRIED: usize = 256;
+        self.get(0).or_else(|error| (1..self.len().min(TRIED)).find_map(|index| self.get(index).ok()).ok_or(error))
+    }
+
     /// The data set that a sample comes from and its number there, for one that reads or chooses samples of another: what it
     /// does not know of a sample itself is looked up there.
     fn source(&self, index: usize) -> Option<(&dyn Dataset, usize)> {

@@ -122,7 +122,8 @@ impl CocoResults {
         let known = path.and_then(|path| self.ids.get(path).copied());
         let id = known.unwrap_or(self.next);
         self.next = self.next.max(id + 1);
-        let file = name.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        // A source's name has no ending; a frame of a video has no path of its own.
+        let file = path.unwrap_or(name).file_name().unwrap_or_default().to_string_lossy().into_owned();
         let entry = |found: &PredictedBox| coco_entry(id, &file, found, boxes.names.all(), &self.categories);
         self.entries.extend(boxes.evaluated.iter().map(entry));
     }

@@ -111,7 +111,7 @@ pub fn data(recipe: &Recipe, known: &[String], surroundings: &dyn Surroundings) 
 
 /// How large a head the data needs.
 fn outputs(dataset: &dyn Dataset, classes: &[String]) -> Result<usize> {
-    Ok(match dataset.get(0)?.target {
+    Ok(match dataset.first()?.target {
         Target::Class(_) if classes.len() == 1 => refuse!(
             "the data has one class, {}, and classification needs two; give a folder per class, or the folder above",
             classes[0]

@@ -14,7 +14,7 @@ use octant_events::RunDirectory;
 use octant_recipe::{Data, Opened, Recipe, RecipeError, Surroundings, lints};
 use octant_runtime::{Backend, CompileOptions};
 use octant_train::checkpoint::Checkpoint;
-use octant_train::run::{Ending, RunPlan, Summary, run};
+use octant_train::run::{Ending, RunPlan, Summary, check_checkpoint, run};
 use octant_train::{TrainError, Values};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -177,7 +177,7 @@ impl PreparedRun {
         if self.job.stop.is_stopped() {
             return Err(RunError::Stopped);
         }
-        let (Opened { mut directory, checkpoint, warning }, difference) = self.open()?;
+        let (Opened { mut directory, checkpoint, warning }, difference) = self.open(&plan)?;
         warnings.splice(0..0, warning);
         let step = checkpoint.as_ref().map_or(0, |checkpoint| checkpoint.progress.step);
         warnings.extend(difference.warnings(step));
@@ -237,13 +237,16 @@ impl PreparedRun {
     }
 
     /// Begins or resumes the run directory. What cannot be resumed exactly is refused before anything is changed.
-    fn open(&self) -> Result<(Opened, Difference)> {
+    fn open(&self, plan: &RunPlan) -> Result<(Opened, Difference)> {
         let (path, recipe) = (&self.path, &self.job.recipe);
         let found = if self.job.fresh { None } else { octant_recipe::resumable(path, recipe)? };
         let samples = SampleLists::of(&self.data);
         let Some(found) = found else {
+            let lost = !self.job.fresh && octant_recipe::has_trained(path);
             let opened = octant_recipe::begin(path, recipe)?;
             history::keep(&opened.directory, &samples, None)?;
+            let warning = lost.then(|| format!("{} had no checkpoint any more: the run starts over", path.display()));
+            let opened = Opened { warning: opened.warning.or(warning), ..opened };
             return Ok((opened, Difference::default()));
         };
         let difference = Difference::of(path, &found.checkpoint, recipe, &samples);
@@ -251,6 +254,12 @@ impl PreparedRun {
             difference.refuse_inexact(&found.checkpoint.progress)?;
         }
         let step = found.checkpoint.progress.step;
+        if let Some(changed) = difference.settings_text(step) {
+            check_checkpoint(plan, &found.checkpoint).map_err(|error| {
+                let path = path.display();
+                RunError::Refused(format!("{path} cannot resume as another network ({changed}): {error}; choose another directory, or start over in this one"))
+            })?;
+        }
         let opened = found.open(path)?;
         unfinish(&opened.directory);
         history::keep(&opened.directory, &samples, Some((step, &difference)))?;

@@ -235,8 +235,8 @@ pub fn write_webdataset(
             }
         }
         shard.extend([0; 1024]);
-        let mut file = File::create(&path).map_err(|error| DataError::io(&path, error))?;
-        file.write_all(&shard).map_err(|error| DataError::io(&path, error))?;
+        let mut file = File::create(&path).map_err(|error| DataError::write(&path, error))?;
+        file.write_all(&shard).map_err(|error| DataError::write(&path, error))?;
         paths.push(path);
     }
     Ok(paths)
@@ -244,7 +244,7 @@ pub fn write_webdataset(
 
 /// Writes the names of classes into the folder of shards, which hold numbers alone.
 pub(crate) fn write_names(dataset: &dyn Dataset, folder: &Path) -> Result<(), DataError> {
-    std::fs::create_dir_all(folder).map_err(|error| DataError::io(folder, error))?;
+    std::fs::create_dir_all(folder).map_err(|error| DataError::write(folder, error))?;
     if dataset.class_names().is_empty() {
         return Ok(());
     }
@@ -252,5 +252,5 @@ pub(crate) fn write_names(dataset: &dyn Dataset, folder: &Path) -> Result<(), Da
         return Err(DataError::request(format!("the class {name:?} has a line break in its name; rename it")));
     }
     let path = folder.join(NAMES_FILE);
-    std::fs::write(&path, dataset.class_names().join("\n") + "\n").map_err(|error| DataError::io(&path, error))
+    std::fs::write(&path, dataset.class_names().join("\n") + "\n").map_err(|error| DataError::write(&path, error))
 }

@@ -106,11 +106,11 @@ fn label_lines(objects: &[LabeledBox], side: usize) -> String {
 }
 
 fn create(folder: &Path) -> Result<(), DataError> {
-    std::fs::create_dir_all(folder).map_err(|error| DataError::io(folder, error))
+    std::fs::create_dir_all(folder).map_err(|error| DataError::write(folder, error))
 }
 
 fn write_text(path: &Path, text: &str) -> Result<(), DataError> {
-    std::fs::write(path, text).map_err(|error| DataError::io(path, error))
+    std::fs::write(path, text).map_err(|error| DataError::write(path, error))
 }
 
 /// Floats in 0–1 as bytes.

@@ -24,7 +24,7 @@ pub fn write_tfrecord(
     let mut files = Vec::new();
     for number in 0..shards {
         let path = folder.join(format!("{name}-{number:05}-of-{shards:05}.tfrecord"));
-        let problem = |error| DataError::io(&path, error);
+        let problem = |error| DataError::write(&path, error);
         let mut file = BufWriter::new(File::create(&path).map_err(problem)?);
         for index in number * per_shard..((number + 1) * per_shard).min(dataset.len()) {
             let example = example(&dataset.get(index)?, &paths[index]);

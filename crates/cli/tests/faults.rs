@@ -39,7 +39,7 @@ fn misspelled_words_are_refused_with_a_suggestion() {
     refuses(&["train", "glyphs", "--classes", "4", "--strict"], "leave --classes away");
 }
 
-/// Threads are only limited by what a system gives, and a program that gets fewer than it asked for is aborted.
+/// Threads are only limited by what a system gives, and a program that gets fewer than it requested is aborted.
 #[test]
 fn a_hundred_thousand_threads_aborted_the_process() {
     refuses(&["train", "glyphs", "--threads", "100000"], "threads must lie within 1 and 1024, not 100000");

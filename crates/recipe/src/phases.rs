@@ -114,7 +114,7 @@ fn one_phase(recipe: &Recipe, data: &Facts, phase: &PhaseRecipe, length: Length)
 }
 
 /// Refuses updates of more batches than the phase has: nothing would be learned. Groups that grow during a warm-up begin
-/// with one batch, and a phase that keeps the optimizer goes on with the batches of the one before.
+/// with one batch, and a phase that keeps the optimizer continues with the batches of the one before.
 fn refuse_endless_update(phase: &PhaseRecipe, options: &PhaseOptions, steps: u64) -> Result<()> {
     let grows = options.warmup.as_ref().is_some_and(|warmup| warmup.steps.is_some());
     if options.accumulate > steps && !grows && !options.keep_optimizer {

@@ -130,7 +130,7 @@ pub fn quantized(graph: &Graph, activations: &[usize], ranges: &Int8Ranges) -> R
     }
     let trace = Trace::new();
     let mut values = Replayed::new(graph);
-    // What the network returns is not rounded, whoever else reads it.
+    // What the network returns is not rounded, also where other nodes read it.
     let mut exact: HashMap<ValueId, Tensor> = HashMap::new();
     for (&input, name) in graph.inputs().iter().zip(graph.input_names()) {
         let tensor = trace.input(name, graph.shape(input).clone());

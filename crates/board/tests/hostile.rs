@@ -392,7 +392,7 @@ fn notes_change_only_on_boards_that_allow_it_for_their_own_pages_in_their_own_fo
     let response = edit(address, &own, "/api/notes?run=1", good);
     assert_eq!((response.status, response.json()), (200, serde_json::json!({ "notes": "noted", "labels": ["a"] })));
     assert_eq!(std::fs::read_to_string(&outside).unwrap(), SECRET);
-    assert_eq!(std::fs::read_to_string(&note).unwrap(), "tags: a\n\nsaid\n");
+    assert_eq!(std::fs::read_to_string(&note).unwrap(), "tags: a\n\nnoted\n");
     assert!(!note.is_symlink());
     // An empty note leaves no file behind.
     assert_eq!(edit(address, &own, "/api/notes?run=1", r#"{"tags":[],"text":""}"#).status, 200);

@@ -8,7 +8,6 @@ use octant_board::{DataOptions, Options, Serving, serve, serve_data};
 use std::ffi::OsString;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 use std::time::Duration;
 
 /// Show runs in a browser, live
@@ -167,16 +166,16 @@ pub(crate) fn is_data_server(first: Option<OsString>) -> bool {
     first.is_some_and(|first| first.to_string_lossy().starts_with("--logdir"))
 }
 
-pub(crate) fn data_server() -> ExitCode {
-    let arguments = DataServer::parse();
+pub(crate) fn data_server() -> u8 {
+    let arguments = DataServer::parse_from(crate::launch::words());
     let error_file = arguments.error_file.clone();
-    let Err(error) = run_data_server(arguments) else { return ExitCode::SUCCESS };
+    let Err(error) = run_data_server(arguments) else { return crate::SUCCESS };
     match error_file {
         Some(path) if std::fs::write(&path, format!("{error:#}\n")).is_ok() => {}
         _ => eprintln!("octant: {error:#}"),
     }
     // What TensorBoard takes for a folder that it should read by itself.
-    ExitCode::from(8)
+    8
 }
 
 fn run_data_server(arguments: DataServer) -> Result<()> {

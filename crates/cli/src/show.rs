@@ -71,7 +71,7 @@ impl Display {
     fn start(&mut self, start: &RunStart) {
         self.run = start.run.clone();
         self.devices = start.device.devices;
-        self.best = octant_recipe::best(&start.recipe).unwrap_or_default();
+        self.best = start.best.clone();
         let (recipe, device) = (&start.recipe, &start.device);
         match self.json {
             true => Json::line(json!({

@@ -4,7 +4,7 @@ use std::fmt::Display;
 use std::io::IsTerminal;
 use std::sync::OnceLock;
 
-/// Whether standard output is a terminal that shows colors, and nobody asked for none (<https://no-color.org>).
+/// Whether standard output is a terminal that shows colors, and colors are not switched off (<https://no-color.org>).
 fn is_colored() -> bool {
     static COLORED: OnceLock<bool> = OnceLock::new();
     *COLORED.get_or_init(|| {

@@ -243,8 +243,26 @@ fn a_run_that_is_not_there_is_refused_with_one_of_nearly_that_name() {
     let folder = tempfile::tempdir().unwrap();
     done(folder.path(), &format!("{TINY} --epochs 1 --out runs/glyphs-1"));
     refused(folder.path(), "octant eval runs/glyps-1", "there is no runs/glyps-1; did you mean runs/glyphs-1?");
+    refused(folder.path(), "octant train runs/glyps-1", "there is no runs/glyps-1; did you mean runs/glyphs-1?");
     let own = "octant recipes classify | sed 's/^batch_size.*/batch_size = \"many\"/' > own.toml";
     done(folder.path(), own);
     let (_, printed) = shell(folder.path(), "octant train own.toml");
     assert!(printed.contains("give a number, \"auto\", or a share of the free memory"), "{printed}");
+}
+
+/// Recipes that fine-tune start from published weights; where there are none, the ways to go on are printed.
+#[test]
+fn fine_tuning_began_from_random_weights_without_a_word() {
+    let folder = tempfile::tempdir().unwrap();
+    done(folder.path(), "octant data synth shapes shapes --count 10 --side 32");
+    let train = "octant train vit-finetune --data shapes --model vit_timm-test --device cpu --epochs 1";
+    for way in [
+        "starts from weights that are not here",
+        "--weights FILE",
+        "octant weights get vit_timm-test",
+        "--weights none",
+    ] {
+        refused(folder.path(), train, way);
+    }
+    done(folder.path(), &format!("{train} --weights none"));
 }

@@ -135,6 +135,15 @@ fn gpus_are_estimated_with_the_hours_and_the_cost_of_a_run() {
     assert!(seconds("h200") <= seconds("h100") && seconds("h100") < seconds("a100") && seconds("a100") < seconds("t4"));
     let hours = of("h200")["recipe_seconds_estimate"].as_f64().unwrap() / 3600.0;
     assert!((of("h200")["price_estimate"].as_f64().unwrap() - 4.0 * hours).abs() < 1e-9 * hours);
+    // A run of other lengths, as the guide to notebooks has it.
+    let seconds_of = |epochs: &str| {
+        let (out, err, _) = without_compiler(&["resnet-tiny", "--on", "t4", "--epochs", epochs, "--json"]);
+        out.lines().next().map_or_else(
+            || panic!("{err}"),
+            |line| serde_json::from_str::<Value>(line).unwrap()["recipe_seconds_estimate"].as_f64().unwrap(),
+        )
+    };
+    assert!((seconds_of("20") / seconds_of("10") - 2.0).abs() < 1e-6);
     let (out, ..) = without_compiler(&arguments);
     assert!(out.contains("Fastest: h200") && out.contains("Cheapest: ") && out.contains("GPUs are estimated"), "{out}");
     let (_, err, well) = without_compiler(&["resnet-tiny", "--on", "h200", "--price", "t4=1"]);

@@ -29,6 +29,7 @@ mod advice;
 mod batch;
 mod driver;
 mod error;
+mod event_json;
 mod gallery;
 mod history;
 mod introduction;

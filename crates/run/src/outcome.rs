@@ -2,7 +2,7 @@
 
 use crate::{NextStep, Result, SettingChange, next_steps};
 use octant_events::{RunDirectory, read_table};
-use octant_recipe::Recipe;
+use octant_recipe::{Data, Recipe};
 use octant_train::Metric;
 use octant_train::run::{Ending, Summary};
 use serde_json::{Map, Value, json};
@@ -58,12 +58,12 @@ impl RunOutcome {
         Some(confusion.mistakes(most).into_iter().map(named).collect())
     }
 
-    pub(crate) fn new(run: &Path, recipe: &Recipe, summary: Summary, classes: &[String]) -> Result<RunOutcome> {
+    pub(crate) fn new(run: &Path, recipe: &Recipe, summary: Summary, data: &Data) -> Result<RunOutcome> {
         let (columns, rows) = read_table(&run.join("metrics.csv"))?;
         let column = |name: &str| columns.iter().position(|column| column == name);
         let epoch = column("epoch");
         let of_epoch = |row: &Vec<f64>, wanted: u64| epoch.and_then(|epoch| row.get(epoch)) == Some(&(wanted as f64));
-        let metric = octant_recipe::best(recipe)?;
+        let metric = octant_recipe::best(recipe, data.outputs)?;
         let is_validated = metric.starts_with("val_");
         let metrics = |row: &Vec<f64>| -> Vec<Metric> {
             let named = columns.iter().cloned().zip(row.iter().copied());
@@ -88,7 +88,7 @@ impl RunOutcome {
             run: run.to_path_buf(),
             weights: run.join("checkpoints").join(kept).join("model.safetensors"),
             plots: run.join("plots"),
-            classes: classes.to_vec(),
+            classes: data.classes.clone(),
             next: next_steps(recipe, &summary.progress, summary.ending, &losses),
             best,
             curve,

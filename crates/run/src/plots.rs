@@ -1,6 +1,7 @@
 //! Charts at the end of a run or of an evaluation.
 
 pub mod boxes;
+pub mod masks;
 
 use crate::error::{make_folder, write as write_file};
 use crate::{Result, RunOutcome};
@@ -30,8 +31,8 @@ pub(crate) fn write(outcome: &RunOutcome, samples: &dyn Dataset) -> Result<()> {
     findings(folder, &outcome.summary.findings, samples.class_names(), samples)
 }
 
-/// One chart per metric, training and validation together.
-fn curves(table: &Path, mark: Option<(f64, String)>) -> Result<Vec<Chart>> {
+/// One chart per metric of a `metrics.csv`, training and validation together.
+pub fn curves(table: &Path, mark: Option<(f64, String)>) -> Result<Vec<Chart>> {
     let (columns, rows) = read_table(table)?;
     let index = |name: &str| columns.iter().position(|column| column == name);
     let epoch = index("epoch").unwrap_or(0);

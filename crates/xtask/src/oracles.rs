@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 /// What is installed, in the versions that the tests were written with. NVIDIA's run-time compiler needs no GPU: the tests
 /// of our kernels compile all of them.
-const PACKAGES: [&str; 9] = [
+const PACKAGES: [&str; 10] = [
     "numpy==2.4.6",
     "jax[cpu]==0.10.2",
     "libtpu==0.0.51",
@@ -16,6 +16,7 @@ const PACKAGES: [&str; 9] = [
     "onnxruntime==1.31.1",
     "openvino==2026.4.1",
     "tritonclient[http,grpc]==2.73.0",
+    "pycocotools==2.0.11",
 ];
 
 /// The references of the model zoo. PyTorch's package brings CUDA along, whatever the machine: about 3 GB to fetch and

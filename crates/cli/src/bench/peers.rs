@@ -1,9 +1,9 @@
 //! Us and a peer in turn: the rounds as they come, then medians and ratios.
 
 use super::Arguments;
-use crate::device;
 use crate::output::{Json, bytes, clear_line, duration};
-use anyhow::{Context, Result};
+use crate::{device, launch};
+use anyhow::Result;
 use octant_measure::{Comparison, MeasureError, PeerEvent, PeerPrograms, PeerRun, Ratio, Side, Subject};
 use serde_json::{Value, json};
 use std::io::IsTerminal;
@@ -21,9 +21,8 @@ pub(super) fn run(subject: &Subject, name: &str, arguments: &Arguments) -> Resul
         patience: Duration::from_secs(arguments.patience),
         programs: &PeerPrograms::from_environment(arguments.peers.clone()),
     };
-    let program = std::env::current_exe().context("cannot find this program")?;
     let ours = || -> Result<Command, MeasureError> {
-        let mut command = Command::new(&program);
+        let mut command = launch::command();
         command.arg("bench").args(&work).args(["--device", &arguments.device.device, "--json"]);
         command.args(device::is_nondeterministic().then_some(device::FAST_FLAG));
         command.args(arguments.optimizer.iter().flat_map(|optimizer| ["--optimizer", optimizer]));

@@ -82,7 +82,7 @@ pub fn run_with(python: &Path, runs: &[Run], emitters: Emitters) -> Vec<Result<V
         let outcomes: Vec<Option<String>> = serde_json::from_str(&outcomes).unwrap();
         for (i, (run, problem)) in missing.into_iter().zip(outcomes).enumerate() {
             if problem.is_none() {
-                // Whole or not at all, whoever else runs the same program.
+                // Whole or not at all, also where another test runs the same program.
                 let partial = store.join(format!(".{}-{run}", folder.path().file_name().unwrap().display()));
                 std::fs::copy(folder.path().join(format!("{i}.out")), &partial).unwrap();
                 std::fs::rename(&partial, &stored[run]).unwrap();

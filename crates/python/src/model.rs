@@ -1,0 +1,359 @@
+//! Models: a network with its weights on a device.
+
+use crate::array::Array;
+use crate::error::refused;
+use crate::export::{ExportOptions, export, is_channels_first};
+use crate::input::{Item, decoded, items};
+use crate::library::{Level, downloads, log, refuse_fork};
+use crate::prediction::{Original, PyPrediction};
+use crate::value::from_json;
+use octant_imaging::Image;
+use octant_nn::Precision;
+use octant_predict::{
+    Cancel, ModelChoice, Network, NetworkFile, PredictOptions, Prediction, Predictor, Sources, Suppression,
+};
+use octant_recipe::TaskOutput;
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Files per call of the predictor.
+const TOGETHER: usize = 8;
+
+/// A network with its weights, its preprocessing and its decoder. Threads may share it: predictions free Python's global lock,
+/// and do not depend on what else runs.
+#[pyclass(frozen, module = "octant")]
+pub(crate) struct Model {
+    pub predictor: Arc<Predictor>,
+    /// The run or file, to open the network once more.
+    pub opening: Opening,
+}
+
+/// How the network of a model was found.
+pub(crate) struct Opening {
+    pub source: PathBuf,
+    pub weights: Option<PathBuf>,
+    pub checkpoint: Option<String>,
+    pub classes: Option<usize>,
+    pub partial: bool,
+    pub precision: Option<Precision>,
+    pub names: Option<Vec<String>>,
+}
+
+impl Opening {
+    /// The network of a run, of a file of weights that names it, or of a model with weights.
+    pub fn network(&self) -> PyResult<Network> {
+        let mut network = match &self.weights {
+            Some(weights) => self.of_model(weights)?,
+            None => self.of_file()?,
+        };
+        if let Some(names) = &self.names {
+            network.names = names.clone();
+        }
+        Ok(network)
+    }
+
+    fn of_model(&self, weights: &Path) -> PyResult<Network> {
+        let name = self.source.to_string_lossy();
+        if self.checkpoint.is_some() {
+            return Err(refused(format!("`checkpoint` chooses among those of a run, and {name} is a model")));
+        }
+        if self.source.exists() {
+            return Err(refused(format!("`weights` is for models; {name} has weights of its own; remove it")));
+        }
+        let entry = octant_zoo::find(&name).map_err(refused)?;
+        let random = weights == Path::new("random");
+        let path = match random {
+            true => None,
+            false => Some(downloads().weights(weights, entry, &mut |_, _, _| {}).map_err(refused)?),
+        };
+        let choice = ModelChoice {
+            classes: self.classes,
+            partial: self.partial,
+            precision: self.precision.unwrap_or_default(),
+            ..ModelChoice::default()
+        };
+        let network = Network::of_model(entry, path.as_deref(), &choice).map_err(refused)?;
+        network.remarks.iter().for_each(|remark| log(Level::Info, remark));
+        Ok(network)
+    }
+
+    fn of_file(&self) -> PyResult<Network> {
+        let source = &self.source;
+        let (name, is_run) = (source.display(), source.join("config.toml").is_file());
+        if !source.exists() {
+            return Err(match octant_zoo::find(&source.to_string_lossy()) {
+                Ok(entry) => refused(format!(
+                    "{} needs weights: give weights=\"pretrained\", a file, or \"random\" to measure its speed alone",
+                    entry.name
+                )),
+                Err(error) if source.components().count() == 1 => {
+                    refused(format!("there is no run or file {name}, and {error}"))
+                }
+                Err(_) => refused(format!("there is no {name}; give a run, a file of weights, or the name of a model")),
+            });
+        }
+        let file = match (is_run, &self.checkpoint) {
+            (true, checkpoint) => NetworkFile::of_run(source, checkpoint.as_deref()),
+            (false, None) => NetworkFile::open(source),
+            (false, Some(_)) => {
+                return Err(refused(format!("`checkpoint` chooses among those of a run, and {name} is none")));
+            }
+        };
+        let mut file = file.map_err(refused)?;
+        if self.classes.is_some() || self.partial {
+            return Err(refused(format!(
+                "`classes` and `partial` are for models; {name} has a head already; remove them"
+            )));
+        }
+        if let Some(precision) = self.precision {
+            file = file.with_precision(precision);
+        }
+        file.remarks.iter().for_each(|remark| log(Level::Warning, remark));
+        file.network().map_err(refused)
+    }
+}
+
+/// Refuses options that a network would ignore.
+fn refuse_ignored(network: &Network, given: &[(&str, bool, TaskOutput, &str)]) -> PyResult<()> {
+    let output = network.output().map_err(refused)?;
+    match given.iter().find(|(_, is_given, of, _)| *is_given && *of != output) {
+        Some((name, _, _, whose)) => {
+            Err(refused(format!("`{name}` is for {whose}; {} is none; remove it", network.recipe.model)))
+        }
+        None => Ok(()),
+    }
+}
+
+/// A network with its weights on a device.
+///
+/// `source` is a run, a file of weights that names its network, or a model (`octant.models()`) together with `weights`: a
+/// file, an address, `"pretrained"`, or `"random"`.
+#[pyfunction]
+#[pyo3(signature = (
+    source, weights=None, *, device="auto", threads=None, checkpoint=None, classes=None, partial=false, precision=None,
+    names=None, conf=None, iou=None, max_det=None, size=None, tile=None
+))]
+pub(crate) fn load(
+    py: Python,
+    source: PathBuf,
+    weights: Option<PathBuf>,
+    device: &str,
+    threads: Option<usize>,
+    checkpoint: Option<String>,
+    classes: Option<usize>,
+    partial: bool,
+    precision: Option<&str>,
+    names: Option<Vec<String>>,
+    conf: Option<f32>,
+    iou: Option<f32>,
+    max_det: Option<usize>,
+    size: Option<usize>,
+    tile: Option<usize>,
+) -> PyResult<Model> {
+    refuse_fork()?;
+    let precision = precision.map(octant_recipe::precision).transpose().map_err(refused)?;
+    let opening = Opening { source, weights, checkpoint, classes, partial, precision, names };
+    let usual = PredictOptions::default();
+    let boxes = Suppression {
+        score: share("conf", conf)?.unwrap_or(usual.boxes.score),
+        overlap: share("iou", iou)?.unwrap_or(usual.boxes.overlap),
+        most: max_det.unwrap_or(usual.boxes.most),
+        ..usual.boxes.clone()
+    };
+    let options = PredictOptions { boxes, side: size, tile: tile.unwrap_or(usual.tile), ..usual };
+    py.detach(|| {
+        let network = opening.network()?;
+        let detectors = |name, is_given| (name, is_given, TaskOutput::Boxes, "detectors");
+        refuse_ignored(
+            &network,
+            &[
+                detectors("conf", conf.is_some()),
+                detectors("iou", iou.is_some()),
+                detectors("max_det", max_det.is_some()),
+                detectors("size", size.is_some()),
+                ("tile", tile.is_some(), TaskOutput::Image, "networks that make images"),
+            ],
+        )?;
+        let device = crate::library::device(device, threads)?;
+        let predictor = Predictor::new(network, &device, options).map_err(refused)?;
+        Ok(Model { predictor: Arc::new(predictor), opening })
+    })
+}
+
+fn share(name: &str, value: Option<f32>) -> PyResult<Option<f32>> {
+    match value {
+        Some(value) if !(0.0..=1.0).contains(&value) => {
+            Err(refused(format!("`{name}` is a share from 0 to 1, not {value}")))
+        }
+        value => Ok(value),
+    }
+}
+
+impl Model {
+    /// Files, folders, patterns, lists and addresses as single files; the rest as it is.
+    fn found(&self, given: Vec<Item>) -> PyResult<Vec<Item>> {
+        let mut found = Vec::with_capacity(given.len());
+        for item in given {
+            let Item::Path(path) = item else {
+                found.push(item);
+                continue;
+            };
+            let sources = Sources::find(&[path], &downloads(), &mut |_, _, _| {}).map_err(refused)?;
+            if let Some((_, error)) = sources.unreachable.into_iter().next() {
+                return Err(refused(error));
+            }
+            for source in sources.files {
+                if source.is_video() {
+                    let path = source.path.display();
+                    return Err(refused(format!(
+                        "{path} is a video; `octant predict` takes videos, and `predict` images"
+                    )));
+                }
+                found.push(Item::Path(source.path));
+            }
+        }
+        Ok(found)
+    }
+
+    fn predicted(&self, given: Vec<Item>) -> PyResult<Vec<PyPrediction>> {
+        let mut predictions = Vec::with_capacity(given.len());
+        let mut rest = self.found(given)?.into_iter().peekable();
+        while rest.peek().is_some() {
+            let together = rest.by_ref().take(TOGETHER).map(|item| decoded(&self.predictor, item));
+            let (paths, images): (Vec<Option<PathBuf>>, Vec<Image<u8>>) =
+                together.collect::<PyResult<Vec<_>>>()?.into_iter().unzip();
+            let made = self.predictor.predict_images(&images, &Cancel::never()).map_err(refused)?;
+            predictions.extend(made.into_iter().zip(paths).zip(images).map(|((made, path), image)| PyPrediction {
+                // A file is read again if it is drawn on; what came from memory is nowhere else.
+                original: if path.is_some() { Original::File } else { Original::Image(image) },
+                prediction: Arc::new(Prediction { path, ..made }),
+                predictor: self.predictor.clone(),
+            }));
+        }
+        Ok(predictions)
+    }
+}
+
+#[pymethods]
+impl Model {
+    /// A prediction per image, in their order. Give a path (of a file, a folder, a pattern, a list or an address), the bytes of
+    /// an image file, an image of Pillow, an array of height × width × channels in uint8 or a batch of those, or a list of any
+    /// of them. Arrays are NumPy's, PyTorch's, JAX's or of any other library with `__dlpack__`.
+    fn predict(&self, py: Python, images: &Bound<PyAny>) -> PyResult<Vec<PyPrediction>> {
+        refuse_fork()?;
+        let mut given = Vec::new();
+        items(images, self.predictor.channels(), &mut given)?;
+        py.detach(|| self.predicted(given))
+    }
+
+    /// The prediction of one image.
+    fn __call__(&self, py: Python, image: &Bound<PyAny>) -> PyResult<PyPrediction> {
+        let mut predictions = self.predict(py, image)?;
+        match (predictions.pop(), predictions.len()) {
+            (Some(prediction), 0) => Ok(prediction),
+            (_, others) => {
+                Err(refused(format!("this is for one image, and {} were given; `predict` takes several", others + 1)))
+            }
+        }
+    }
+
+    /// Compiles programs for so many images at a time, so that no later call waits for a compiler.
+    #[pyo3(signature = (batches=vec![1]))]
+    fn warm_up(&self, py: Python, batches: Vec<usize>) -> PyResult<()> {
+        refuse_fork()?;
+        py.detach(|| self.predictor.warm_up(&batches)).map_err(refused)
+    }
+
+    /// The weights with the reference's names and layouts, as arrays: what PyTorch's `load_state_dict` takes after
+    /// `torch.from_dlpack`.
+    fn state_dict<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let tensors = py.detach(|| self.predictor.network().state_dict()).map_err(refused)?;
+        // Weights are shared with the network, and these are the caller's own.
+        let dict = PyDict::new(py);
+        tensors.into_iter().try_for_each(|(name, tensor)| dict.set_item(name, Array::of_tensor(tensor).copied()))?;
+        Ok(dict)
+    }
+
+    /// Writes the network as a file that other runtimes execute, and returns what it takes and returns.
+    #[pyo3(signature = (
+        path, *, format=None, opset=None, half=false, layout=None, batch=None, image_size=None, nms=false,
+        with_preprocessing=false, weights_beside=false
+    ))]
+    fn export<'py>(
+        &self,
+        py: Python<'py>,
+        path: PathBuf,
+        format: Option<&str>,
+        opset: Option<i64>,
+        half: bool,
+        layout: Option<&str>,
+        batch: Option<usize>,
+        image_size: Option<usize>,
+        nms: bool,
+        with_preprocessing: bool,
+        weights_beside: bool,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        refuse_fork()?;
+        let channels_first = layout.map(is_channels_first).transpose()?;
+        let options =
+            ExportOptions { opset, half, channels_first, batch, image_size, nms, with_preprocessing, weights_beside };
+        let written = py.detach(|| export(self, &path, format, &options))?;
+        from_json(py, &written)
+    }
+
+    /// The name of the model.
+    #[getter]
+    fn name(&self) -> String {
+        self.predictor.network().recipe.model.clone()
+    }
+
+    /// What it was trained for, such as `classify`.
+    #[getter]
+    fn task(&self) -> String {
+        self.predictor.network().recipe.task.clone()
+    }
+
+    /// The names of classes or columns, as far as they are known.
+    #[getter]
+    fn names(&self) -> Vec<String> {
+        self.predictor.network().names.clone()
+    }
+
+    /// What should be known of its weights, as sentences.
+    #[getter]
+    fn remarks(&self) -> Vec<String> {
+        self.predictor.network().remarks.clone()
+    }
+
+    /// The channels of its images: 1 for gray ones, 3 for colored ones.
+    #[getter]
+    fn channels(&self) -> usize {
+        self.predictor.channels()
+    }
+
+    /// Height and width of what the network sees; none where that follows each image.
+    #[getter]
+    fn image_size(&self) -> Option<(usize, usize)> {
+        self.predictor.image_size().map(|[height, width]| (height, width))
+    }
+
+    /// How images are prepared, in words.
+    #[getter]
+    fn preprocessing(&self) -> String {
+        self.predictor.preprocessing()
+    }
+
+    /// The device that it runs on.
+    #[getter]
+    fn device(&self) -> String {
+        self.predictor.device().name().to_string()
+    }
+
+    fn __repr__(&self) -> String {
+        let network = self.predictor.network();
+        let weights = network.source.path.as_ref().map_or("random weights".into(), |path| path.display().to_string());
+        format!("<octant.Model {} from {weights}, on {}>", network.recipe.model, self.predictor.device().name())
+    }
+}

@@ -1,0 +1,370 @@
+"""Models and predictions: every form of input, arrays without copies, threads, errors as sentences."""
+
+import gc
+import io
+import os
+import re
+import struct
+import tempfile
+import threading
+import unittest
+import zlib
+from pathlib import Path
+
+import numpy as np
+import octant
+
+try:
+    from PIL import Image
+except ImportError:
+    Image = None
+
+
+def model(name="resnet-tiny", **options):
+    return octant.load(name, weights="random", device="cpu", threads=1, **options)
+
+
+def picture(height=40, width=50, seed=0):
+    return np.random.default_rng(seed).integers(0, 256, (height, width, 3), dtype=np.uint8)
+
+
+class Inputs(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.model = model()
+
+    def probabilities(self, images):
+        return [prediction.probabilities.tolist() for prediction in self.model.predict(images)]
+
+    def test_every_form_of_an_image_gives_the_same_bits(self):
+        image = picture()
+        [expected] = self.probabilities(image)
+        self.assertAlmostEqual(sum(expected), 1.0, places=5)
+        forms = {
+            "array of octant": octant.imaging.resize(image, image.shape[:2], filter="nearest"),
+            "fortran order": np.asfortranarray(image),
+            "negative strides": image[::-1, ::-1].copy()[::-1, ::-1],
+            "a part of a larger array": np.pad(image, ((3, 2), (1, 4), (0, 0)))[3:-2, 1:-4],
+            "read-only": np.lib.stride_tricks.as_strided(image, writeable=False),
+        }
+        if Image is not None:
+            forms["Pillow"] = Image.fromarray(image)
+            file = io.BytesIO()
+            Image.fromarray(image).save(file, "PNG")
+            forms["bytes"] = file.getvalue()
+            forms["bytearray"] = bytearray(file.getvalue())
+            forms["memoryview"] = memoryview(file.getvalue())
+        for name, form in forms.items():
+            with self.subTest(name):
+                self.assertEqual(self.probabilities(form), [expected])
+
+    def test_batches_lists_and_files_keep_their_order(self):
+        images = [picture(seed=seed) for seed in range(11)]
+        singly = np.array([self.probabilities(image)[0] for image in images])
+        self.assertEqual(len(np.unique(singly.round(4), axis=0)), 11)
+
+        def check(given, expected):
+            # Batches of another size are other programs, which may add in another order.
+            np.testing.assert_allclose(np.array(self.probabilities(given)), expected, atol=1e-5)
+
+        check(np.stack(images), singly)
+        check(images, singly)
+        check((images[0], [images[1:]]), singly)
+        self.assertEqual(self.probabilities(np.zeros((0, 4, 4, 3), np.uint8)), [])
+        with tempfile.TemporaryDirectory() as folder:
+            for number, image in enumerate(images):
+                write_png(image, Path(folder, f"{number:02}.png"))
+            check(folder, singly)
+            check(Path(folder, "03.png"), singly[3:4])
+            check(os.path.join(folder, "0?.png"), singly[:10])
+            prediction = self.model(os.path.join(folder, "04.png"))
+            self.assertEqual(Path(prediction.path).name, "04.png")
+            self.assertEqual(prediction.size, (40, 50))
+
+    def test_wrong_inputs_are_refused_with_a_sentence(self):
+        image = picture()
+        for given, sentence in [
+            (image.astype(np.float32), "(x * 255)"),
+            (image.transpose(2, 0, 1), "transpose(1, 2, 0)"),
+            (np.stack([image.transpose(2, 0, 1)]), "transpose(0, 2, 3, 1)"),
+            (image[:, :, 0], "3 channel(s), not of 1"),
+            (np.zeros((4, 4, 4), np.uint8), "not of 4"),
+            (np.zeros((0, 4, 3), np.uint8), "at least one pixel"),
+            (np.zeros(7, np.uint8), "height × width × channels"),
+            ("nothing/here.png", "nothing/here.png"),
+            (b"no image", "cannot be read"),
+            (image.astype(">u2"), "not known here"),
+            (np.array([["a"]]), "not known here"),
+        ]:
+            with self.subTest(sentence), self.assertRaisesRegex(octant.OctantError, escaped(sentence)):
+                self.model.predict(given)
+        for given in [7, None, {"a": 1}, object()]:
+            with self.subTest(given), self.assertRaisesRegex(TypeError, "give a path"):
+                self.model.predict(given)
+        with self.assertRaisesRegex(octant.OctantError, "2 were given"):
+            self.model([image, image])
+
+    def test_lies_about_memory_are_refused(self):
+        class Liar:
+            def __init__(self, **interface):
+                self.__array_interface__ = {"version": 3, "typestr": "|u1", "shape": (2, 2, 3), **interface}
+
+        for liar in [
+            Liar(),
+            Liar(data=b"1234"),
+            Liar(data=(0, False)),
+            Liar(data=(1, False), shape=(-1, 2, 3)),
+            Liar(data=(1, False), shape=(2**62, 2**62, 3)),
+            Liar(data=(1, False), strides=(1,)),
+            Liar(data=(1, False), typestr="|O8"),
+        ]:
+            with self.assertRaises((octant.OctantError, TypeError)):
+                self.model.predict(liar)
+        self.assertEqual(len(self.model.predict(Liar(data=bytes(12)))), 1)
+
+
+class Outputs(unittest.TestCase):
+    def test_classes_have_names_and_probabilities(self):
+        named = model(names=[f"kind {number}" for number in range(10)])
+        prediction = named(picture())
+        self.assertEqual(prediction.kind, "classes")
+        scores = np.asarray(prediction.probabilities)
+        self.assertEqual((scores.shape, scores.dtype), ((10,), np.float64))
+        name, score = prediction.top(1)[0]
+        self.assertEqual((name, score), (f"kind {scores.argmax()}", scores.max()))
+        self.assertEqual((prediction.class_name, prediction.class_id), (name, scores.argmax()))
+        self.assertEqual(prediction.json(2)["top"][0]["name"], name)
+        self.assertEqual(prediction.probabilities[scores.argmax()], scores.max())
+        with self.assertRaisesRegex(AttributeError, "probabilities of classes, and no boxes"):
+            prediction.boxes
+        with self.assertRaisesRegex(octant.OctantError, "nothing to draw"):
+            prediction.plot()
+
+    def test_detectors_have_boxes_and_draw_them(self):
+        detector = model("yolov8-tiny", conf=0.0, max_det=7)
+        image = picture(60, 90)
+        prediction = detector(image)
+        boxes, scores = np.asarray(prediction.boxes), np.asarray(prediction.scores)
+        self.assertEqual((boxes.shape, scores.shape), ((7, 4), (7,)))
+        self.assertTrue((np.diff(scores) <= 0).all())
+        self.assertEqual(len(prediction.class_names), 7)
+        self.assertEqual(np.asarray(prediction.class_ids).dtype, np.int64)
+        drawn = prediction.plot()
+        self.assertEqual(np.asarray(drawn).shape, (60, 90, 3))
+        self.assertFalse(np.array_equal(np.asarray(drawn), image))
+        self.assertTrue(drawn.png().startswith(b"\x89PNG"))
+        self.assertEqual(prediction._repr_png_(), drawn.png())
+
+    def test_masks_are_read_without_a_copy_and_outlive_their_prediction(self):
+        prediction = model("mshnet-tiny")(picture(33, 47))
+        mask = np.asarray(prediction.mask)
+        self.assertEqual((mask.shape, mask.dtype), ((33, 47), np.uint8))
+        address = mask.__array_interface__["data"][0]
+        self.assertEqual(np.asarray(prediction.mask).__array_interface__["data"][0], address)
+        self.assertFalse(mask.flags.writeable)
+        kept = mask.copy()
+        del prediction
+        gc.collect()
+        np.testing.assert_array_equal(mask, kept)
+
+    def test_images_are_made(self):
+        made = np.asarray(model("edsr-tiny")(picture(20, 30)).image)
+        self.assertEqual((made.ndim, made.shape[2], made.dtype), (3, 3, np.uint8))
+
+    def test_the_state_dict_is_the_callers_own(self):
+        one = model()
+        image = picture()
+        before = one(image).probabilities.tolist()
+        state = one.state_dict()
+        weight = np.asarray(state["conv1.weight"])
+        self.assertEqual(weight.shape[1:], (3, 7, 7))
+        weight[:] = 0
+        self.assertEqual(one(image).probabilities.tolist(), before)
+
+    def test_exports_are_written(self):
+        with tempfile.TemporaryDirectory() as folder:
+            written = model().export(Path(folder, "network.onnx"), batch=2)
+            self.assertEqual(written["inputs"], ["images f32[2, 3, 32, 32]"])
+            self.assertGreater(Path(written["path"]).stat().st_size, 1000)
+            with self.assertRaisesRegex(octant.OctantError, "did you mean onnx"):
+                model().export(Path(folder, "x"), format="onx")
+            with self.assertRaisesRegex(octant.OctantError, "names no format"):
+                model().export(Path(folder, "x.xyz"))
+
+
+class Arrays(unittest.TestCase):
+    def test_dlpack_both_ways(self):
+        features = octant.imaging.resize(picture(8, 9), (4, 5))
+        back = np.from_dlpack(features)
+        np.testing.assert_array_equal(back, np.asarray(features))
+        self.assertEqual(back.__array_interface__["data"][0], features.__array_interface__["data"][0])
+        self.assertEqual(features.__dlpack_device__(), (1, 0))
+
+    def test_capsules_free_their_memory_once(self):
+        array = octant.imaging.resize(picture(8, 9), (4, 5))
+        for version in [None, (1, 0)]:
+            capsule = array.__dlpack__(max_version=version)
+            del capsule
+            copied = array.__dlpack__(max_version=version, copy=True)
+            del copied
+        with self.assertRaises(BufferError):
+            array.__dlpack__(dl_device=(2, 0))
+        self.assertEqual(array.shape, (4, 5, 3))
+
+    def test_lists_and_items(self):
+        array = octant.imaging.resize(np.arange(12, dtype=np.uint8).reshape(2, 6), (2, 6), filter="nearest")
+        self.assertEqual(array.tolist(), [[0, 1, 2, 3, 4, 5], [6, 7, 8, 9, 10, 11]])
+        self.assertEqual((len(array), array.shape, array.dtype, array.size), (2, (2, 6), "uint8", 12))
+        self.assertEqual(array[1, 2], 8)
+        self.assertIn("uint8", repr(array))
+
+
+class Random(unittest.TestCase):
+    def test_arrays_of_any_kind_are_predicted_or_refused(self):
+        one, rng, predicted = model(), np.random.default_rng(0), 0
+        types = ["u1", "i1", "?", "u2", ">u2", "f2", "f4", "f8", "c8", "i8", "S3", "O", "M8[s]"]
+        for _ in range(400):
+            kind = types[int(rng.integers(len(types)) * (rng.random() < 0.4))]
+            shape = rng.choice([0, 1, 2, 3, 4, 7, 20], rng.integers(0, 6))
+            if rng.random() < 0.6:
+                shape = [*rng.integers(0, 30, 2), 3][: rng.integers(2, 4)]
+            array = np.zeros(shape, kind)
+            if kind == "u1":
+                array[...] = rng.integers(0, 256, array.shape)
+            for axis in range(array.ndim):
+                array = np.moveaxis(array, axis, int(rng.integers(array.ndim)))
+                step = int(rng.choice([1, 1, 1, 2, -1, -3]))
+                array = array[(slice(None),) * axis + (slice(None, None, step),)]
+            if rng.random() < 0.2:
+                array = np.broadcast_to(array, (2, *array.shape))
+            if rng.random() < 0.2:
+                array.flags.writeable = False
+            try:
+                found = one.predict(array)
+            except (octant.OctantError, TypeError, BufferError):
+                continue
+            predicted += 1
+            again = one.predict(np.ascontiguousarray(array))
+            self.assertEqual(
+                [prediction.probabilities.tolist() for prediction in found],
+                [prediction.probabilities.tolist() for prediction in again],
+            )
+        self.assertGreater(predicted, 20)
+
+    def test_capsules_that_are_none_are_refused(self):
+        class Capsule:
+            def __init__(self, capsule, device=(1, 0)):
+                self.capsule, self.device = capsule, device
+
+            def __dlpack_device__(self):
+                return self.device
+
+            def __dlpack__(self, **options):
+                return self.capsule
+
+        one, array = model(), octant.imaging.resize(picture(), (8, 8))
+        used = array.__dlpack__()
+        np.from_dlpack(Capsule(used))
+        for capsule in [None, 3, "dltensor", used, array.__dlpack__]:
+            with self.assertRaisesRegex(octant.OctantError, "no capsule"):
+                one.predict(Capsule(capsule))
+        with self.assertRaisesRegex(octant.OctantError, "accelerator"):
+            one.predict(Capsule(array.__dlpack__(), (2, 0)))
+        self.assertEqual(len(one.predict(Capsule(array.__dlpack__()))), 1)
+        self.assertEqual(len(one.predict(Capsule(array.__dlpack__(max_version=(1, 0))))), 1)
+
+
+class Threads(unittest.TestCase):
+    def test_eight_threads_agree_bit_by_bit(self):
+        shared, other = model(), model(classes=7)
+        images = [picture(seed=seed) for seed in range(8)]
+        expected = [shared(image).probabilities.tolist() for image in images]
+        found, errors = {}, []
+
+        def work(number):
+            try:
+                rows = []
+                for turn in range(6):
+                    rows.append(shared(images[(number + turn) % 8]).probabilities.tolist())
+                    other(images[number])
+                found[number] = rows
+            except BaseException as error:
+                errors.append(error)
+
+        threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]
+        [thread.start() for thread in threads]
+        [thread.join() for thread in threads]
+        self.assertEqual(errors, [])
+        for number in range(8):
+            self.assertEqual(found[number], [expected[(number + turn) % 8] for turn in range(6)])
+
+    @unittest.skipUnless(hasattr(os, "fork"), "this system has no fork")
+    def test_a_fork_is_refused(self):
+        shared = model()
+        shared(picture())
+        reader, writer = os.pipe()
+        child = os.fork()
+        if child == 0:
+            try:
+                shared(picture())
+                text = "predicted"
+            except octant.OctantError as error:
+                text = str(error)
+            os.write(writer, text.encode())
+            os._exit(0)
+        os.close(writer)
+        with os.fdopen(reader, "rb") as pipe:
+            text = pipe.read().decode()
+        os.waitpid(child, 0)
+        self.assertIn("spawn", text)
+
+
+class Loading(unittest.TestCase):
+    def test_what_cannot_be_loaded_is_refused_with_the_nearest_right_thing(self):
+        for arguments, sentence in [
+            (dict(source="resnet50"), "pretrained"),
+            (dict(source="resnet5o"), "resnet50"),
+            (dict(source="runs/none-1"), "there is no runs/none-1"),
+            (dict(source="resnet-tiny", weights="random", conf=0.5), "`conf` is for detectors"),
+            (dict(source="resnet-tiny", weights="random", tile=64), "`tile` is for networks that make images"),
+            (dict(source="yolov8-tiny", weights="random", conf=2.0), "a share from 0 to 1"),
+            (dict(source="resnet-tiny", weights="random", checkpoint="best"), "among those of a run"),
+            (dict(source="resnet-tiny", weights="random", precision="f8"), "bf16"),
+            (dict(source="resnet-tiny", weights="nothing.safetensors"), "nothing.safetensors"),
+            (dict(source="resnet-tiny", weights="random", threads=0), "at least 1"),
+            (dict(source=".", device="cpu"), "config.toml"),
+        ]:
+            with self.subTest(arguments), self.assertRaisesRegex(octant.OctantError, escaped(sentence)):
+                octant.load(**{"device": "cpu", "threads": 1, **arguments})
+        with self.assertRaises(TypeError):
+            octant.load("resnet-tiny", wieghts="random")
+        with self.assertRaisesRegex(octant.OctantError, "cuda:idle|did you mean"):
+            octant.load("resnet-tiny", weights="random", device="cdua")
+
+    def test_a_model_describes_itself(self):
+        one = model()
+        self.assertEqual((one.name, one.task, one.channels, one.device), ("resnet-tiny", "classify", 3, "cpu"))
+        self.assertEqual(one.image_size, (32, 32))
+        self.assertIn("resnet-tiny", repr(one))
+        one.warm_up([1, 4])
+
+
+def escaped(sentence):
+    return re.escape(sentence)
+
+
+def write_png(image, path):
+    height, width, _ = image.shape
+    rows = b"".join(b"\0" + row.tobytes() for row in image)
+
+    def chunk(kind, data):
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
+    Path(path).write_bytes(
+        b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
+    )
+
+
+if __name__ == "__main__":
+    unittest.main()

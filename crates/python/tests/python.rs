@@ -1,0 +1,62 @@
+//! The module as Python sees it: the tests are `tests/*.py`, which run with the module that the same build made.
+
+use octant_testing::oracle;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// A folder with the package as it would be installed: its Python files, and the module of this build.
+fn package(folder: &Path) -> PathBuf {
+    let package = folder.join("octant");
+    std::fs::create_dir(&package).expect("a folder");
+    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("package/octant");
+    for file in std::fs::read_dir(sources).expect("the package").flatten().filter(|file| file.path().is_file()) {
+        std::fs::copy(file.path(), package.join(file.file_name())).expect("a copy");
+    }
+    // Cargo puts the module of a build beside its tests.
+    let tests = std::env::current_exe().expect("this test");
+    let module = tests.with_file_name("liboctant_python.so");
+    assert!(module.is_file(), "{} was not built", module.display());
+    std::fs::hard_link(&module, package.join("_native.abi3.so"))
+        .or_else(|_| std::fs::copy(&module, package.join("_native.abi3.so")).map(drop))
+        .expect("the module");
+    folder.to_path_buf()
+}
+
+fn run(test: &str, python: Option<OsString>) {
+    let Some(python) = python else { return };
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = package(folder.path());
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests").join(test);
+    let mut command = Command::new(python);
+    command.arg("-W").arg("error::ResourceWarning").arg(script).current_dir(folder.path());
+    command.env("PYTHONPATH", path).env("OCTANT_CACHE", folder.path().join("cache"));
+    let output = command.output().expect("Python");
+    let text = [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).concat();
+    assert!(output.status.success(), "{test}: {text}");
+}
+
+#[test]
+fn models_predict() {
+    run("models.py", oracle::python("models in Python"));
+}
+
+#[test]
+fn runs_train_as_the_command_trains_them() {
+    run("training.py", oracle::python("training in Python"));
+}
+
+#[test]
+fn loaders_imaging_and_metrics_agree_with_their_references() {
+    run("data.py", oracle::python("the loader, imaging and metrics in Python"));
+}
+
+#[test]
+fn documentation_is_true() {
+    run("documentation.py", oracle::python("the examples of the package"));
+}
+
+#[test]
+fn pytorch_takes_and_gives_tensors() {
+    run("pytorch.py", oracle::torch("PyTorch's tensors and training loop"));
+}

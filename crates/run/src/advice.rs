@@ -52,9 +52,9 @@ impl NextStep {
             NextStep::Resume => "resumes from here".into(),
             NextStep::Evaluate => "evaluates the best checkpoint".into(),
             NextStep::Predict => "predicts for images of yours".into(),
-            NextStep::Board => "shows curves, images and settings in a browser".into(),
-            NextStep::OwnData { recipe } => format!("the same on images of yours; see `octant recipes show {recipe}`"),
-            NextStep::Recipes => "lists what else can be trained".into(),
+            NextStep::Board => "curves, images and settings in a browser".into(),
+            NextStep::OwnData { .. } => "the same on images of yours".into(),
+            NextStep::Recipes => "what else can be trained".into(),
             NextStep::TrainLonger { .. } | NextStep::BurnInLonger { .. } => {
                 "the last epoch was the best: it is still improving".into()
             }

@@ -155,8 +155,8 @@ fn program_line(program: &ProgramReport) -> String {
         (compiled, loaded) => format!("compiled {}, loaded from the cache {}", times(compiled), times(loaded)),
     };
     let each = program.time / u32::try_from(program.runs.max(1)).unwrap_or(u32::MAX);
-    let (compile, all, each) = (duration(program.compile_time), duration(program.time), duration(each));
-    format!("{} {made} in {compile}, run {} in {all} ({each} each)", program.name, times(program.runs))
+    let (compile, each) = (duration(program.compile_time), duration(each));
+    format!("{} {made} in {compile}, {} of {each}", program.name, count(program.runs, "run"))
 }
 
 fn times(count: u64) -> String {

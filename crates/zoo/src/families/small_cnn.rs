@@ -1,5 +1,5 @@
 //! A small convolutional network for small images: 3×3 convolutions with batch norms (Ioffe and Szegedy, 2015), twice as wide
-//! after each of two poolings, and the mean over positions at the end, as in VGG and its successors. Half a minute of two
+//! after each of two poolings, and the mean over positions at the end, as in VGG and its successors. A minute of two
 //! processor cores trains it.
 //!
 //! Names and file layout follow PyTorch: `conv1`, `bn1` … `conv4`, `bn4`, `fc`.

@@ -5,7 +5,7 @@ use crate::style;
 
 /// Groups of commands, with what each does.
 const GROUPS: [(&str, &[(&str, &str)]); 3] = [
-    ("Begin here", &[("octant train", "a first run, in less than a minute")]),
+    ("Begin here", &[("octant train", "a first run, in about a minute")]),
     (
         "With images of yours",
         &[

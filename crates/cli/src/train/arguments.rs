@@ -12,7 +12,7 @@ use std::time::Duration;
 #[derive(clap::Args)]
 #[command(
     args_override_self = true,
-    after_help = "Examples:\n  octant train                                         a first run, in less than a minute\n  \
+    after_help = "Examples:\n  octant train                                         a first run, in about a minute\n  \
                   octant train fashion-mnist --data DIR --epochs 5     a recipe on data of yours\n  \
                   octant train runs/fashion-mnist-1                    resumes that run where it stopped\n  \
                   octant train my.toml --set phases.0.schedule.lr=0.1  a recipe of your own, see docs/recipes.md\n  \

@@ -528,9 +528,11 @@ mod tests {
 
     #[test]
     fn keys_that_a_task_would_ignore_are_refused() {
-        assert!(refusal("demo-regression", "label_smoothing=0.1").starts_with("`label_smoothing` is nothing"));
-        assert!(refusal("demo-segment", "phases.0.mix={mixup=0.2}").starts_with("`mix` is nothing"));
-        assert!(refusal("glyphs", "phases.0.warm_up=true").starts_with("`warm_up` is nothing"));
+        assert!(
+            refusal("demo-regression", "label_smoothing=0.1").starts_with("unknown key `label_smoothing` for task")
+        );
+        assert!(refusal("demo-segment", "phases.0.mix={mixup=0.2}").starts_with("unknown key `mix` for task"));
+        assert!(refusal("glyphs", "phases.0.warm_up=true").starts_with("unknown key `warm_up` for task"));
         assert!(refusal("glyphs", "task=clasify").ends_with("did you mean classify?"));
     }
 

@@ -84,8 +84,8 @@ def fcn_tiny():
 def mobilenet_tiny():
     from torchvision.models.mobilenetv3 import InvertedResidualConfig, MobileNetV3
     row = partial(InvertedResidualConfig, width_mult=1.0)
-    rows = [row(8, 3, 8, 8, False, 'RE', 2, 1), row(8, 3, 16, 12, False, 'RE', 2, 1),
-            row(12, 5, 24, 16, True, 'HS', 2, 2), row(16, 5, 32, 16, True, 'HS', 1, 2)]
+    rows = [row(8, 3, 8, 8, False, 'RE', 2, 1), row(8, 3, 16, 16, False, 'RE', 2, 1),
+            row(16, 5, 24, 16, True, 'HS', 2, 2), row(16, 5, 32, 16, True, 'HS', 1, 2)]
     return MobileNetV3(rows, 24, 10, dropout=0.0)
 
 

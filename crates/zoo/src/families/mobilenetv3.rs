@@ -62,7 +62,7 @@ const SMALL: [Row; 11] = [
 const TINY: [Row; 3] = [(3, 8, 8, true, false, 1), (3, 16, 16, false, true, 2), (5, 32, 16, true, true, 1)];
 
 const TINY_STRIDED: [Row; 4] =
-    [(3, 8, 8, false, false, 2), (3, 16, 12, false, false, 2), (5, 24, 16, true, true, 2), (5, 32, 16, true, true, 1)];
+    [(3, 8, 8, false, false, 2), (3, 16, 16, false, false, 2), (5, 24, 16, true, true, 2), (5, 32, 16, true, true, 1)];
 
 impl MobileNetV3 {
     /// A small one with as many strides as segmentation needs.
@@ -106,6 +106,7 @@ impl MobileNetV3 {
         &(kernel, expanded, output, squeeze, hard_swish, stride): &Row,
         dilation: usize,
     ) -> Tensor {
+        let keeps_size = stride == 1;
         let stride = if dilation > 1 { 1 } else { stride };
         let activation = if hard_swish { Tensor::hard_swish } else { Tensor::relu };
         let mut part = 0;
@@ -135,7 +136,7 @@ impl MobileNetV3 {
             y = squeeze.init(init::kaiming_normal_fan_out, init::zeros).apply(&cx.at(path), &y);
         }
         y = self.conv_norm(cx, &next(), last, &y, Conv2d::new(output, 1));
-        if stride == 1 && x.channels() == output { y + x } else { y }
+        if keeps_size && x.channels() == output { y + x } else { y }
     }
 
     /// Where the block of a row lies.

@@ -52,6 +52,9 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
     let network = exported_network(&facts, arguments.against.as_deref())?;
     let sources = fetching::sources(&arguments.data)?;
     opened::say_skipped(&sources, arguments.json);
+    if let Some((_, error)) = sources.unreachable.into_iter().next() {
+        return Err(error.into());
+    }
     let mut images: Vec<PathBuf> =
         sources.files.iter().filter(|file| !file.is_video()).map(|file| file.path.clone()).collect();
     images.truncate(arguments.limit.unwrap_or(images.len()));

@@ -49,3 +49,77 @@ fn show(command: &str, argument: &Arg, as_json: bool) {
         false => println!("{command} {name}  {help}"),
     }
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
+mod tests {
+    use clap::error::ErrorKind;
+    use clap::{CommandFactory, Parser};
+    use std::path::{Path, PathBuf};
+
+    /// The commands that a page shows: whether it is a line to be typed, or a name inside of a sentence.
+    fn commands(page: &str) -> Vec<(bool, String)> {
+        let mut found = Vec::new();
+        for (index, block) in page.split("```").enumerate() {
+            match index % 2 {
+                1 => {
+                    let joined = block.replace("\\\n", " ");
+                    found.extend(joined.lines().map(|line| (true, line.trim().to_string())));
+                }
+                _ => found.extend(block.split('`').skip(1).step_by(2).map(|text| (false, text.replace('\n', " ")))),
+            }
+        }
+        found.retain(|(_, line)| line.starts_with("octant ") && !line.contains('…'));
+        found
+    }
+
+    /// The words of a line up to its comment, or to where the shell takes over.
+    fn words(line: &str) -> Vec<String> {
+        let mut words = vec![String::new()];
+        let (mut quote, mut is_over) = (None, false);
+        for character in line.chars() {
+            match (character, quote) {
+                (mark, Some(open)) if mark == open => quote = None,
+                ('\'' | '"', None) => quote = Some(character),
+                ('#' | '>' | '|' | '&' | ';', None) => is_over = true,
+                (' ', None) if is_over => break,
+                (' ', None) => words.push(String::new()),
+                _ => words.last_mut().unwrap().push(character),
+            }
+            if is_over {
+                break;
+            }
+        }
+        words.retain(|word| !word.is_empty());
+        words
+    }
+
+    /// Guides lagged behind the flags that they show.
+    #[test]
+    fn commands_of_the_guides_were_refused() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let guides = std::fs::read_dir(root.join("docs/guides")).unwrap().map(|entry| entry.unwrap().path());
+        let pages: Vec<PathBuf> =
+            guides.chain(["README.md", "docs/recipes.md", "docs/benchmarks.md"].map(|page| root.join(page))).collect();
+        crate::Cli::command().debug_assert();
+        let (mut count, mut wrong) = (0, Vec::new());
+        for page in pages {
+            for (is_line, line) in commands(&std::fs::read_to_string(&page).unwrap()) {
+                count += 1;
+                // Brackets mark what may be left out.
+                let Err(error) = crate::Cli::try_parse_from(words(&line.replace(['[', ']'], ""))) else { continue };
+                let is_partial = !is_line
+                    && matches!(
+                        error.kind(),
+                        ErrorKind::MissingRequiredArgument
+                            | ErrorKind::InvalidValue
+                            | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
+                    );
+                if !is_partial && error.kind() != ErrorKind::DisplayHelp {
+                    wrong.push(format!("{}: {line}: {error}", page.display()));
+                }
+            }
+        }
+        assert!(count > 100 && wrong.is_empty(), "{count} commands\n{}", wrong.join("\n"));
+    }
+}

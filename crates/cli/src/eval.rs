@@ -78,7 +78,8 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
         bail!("--batch-size must be at least 1");
     }
     let file = file(&arguments)?;
-    let data = prepare::evaluation_data(&file.recipe, &file.card.names, &arguments.run, arguments.on_train)?;
+    let data =
+        prepare::evaluation_data(&file.recipe_for_data()?, &file.card.names, &arguments.run, arguments.on_train)?;
     data.remarks.iter().for_each(|remark| eprintln!("warning: {remark}"));
     let dataset = &data.dataset;
     let mut network = file.network_for(data.outputs)?;
@@ -118,6 +119,9 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
         line["remark"] = json!(found.remark);
         line["boxes"] =
             json!(found.findings.boxes.as_ref().map(|report| octant_run::plots::boxes::as_json(report, &data.classes)));
+        if let Some(overlaps) = &found.findings.overlaps {
+            line["classes"] = octant_run::plots::masks::as_json(overlaps, &data.classes);
+        }
         Json::line(line);
         return Ok(Ending::Done);
     }
@@ -133,6 +137,8 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
     found.remark.iter().for_each(line);
     if let Some(report) = &found.findings.boxes {
         line(octant_run::plots::boxes::table(report, &data.classes));
+    } else if let Some(overlaps) = &found.findings.overlaps {
+        print!("{}", octant_run::plots::masks::table(overlaps, &data.classes));
     } else if let Some(confusion) = found.findings.confusion {
         let shown = confusion.classes.min(100);
         let names = (0..shown).map(|class| data.classes.get(class).cloned().unwrap_or_else(|| class.to_string()));

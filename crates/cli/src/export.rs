@@ -1,8 +1,11 @@
 //! The `export` command: a run or a model as a file that other runtimes execute.
 
+mod int8;
+
 use crate::output::{Json, bytes, count, duration};
 use crate::{Ending, fetching, opened};
 use anyhow::{Result, anyhow, bail};
+use int8::{Calibrated, Int8Flags};
 use octant_predict::{
     ModelChoice, Network, OnnxExport, PRETRAINED, Port, StablehloContainer, StablehloExport, Suppression, WrittenFiles,
 };
@@ -15,7 +18,7 @@ use std::time::Instant;
 #[command(
     after_help = "Examples:\n  octant export runs/classify-1\n  octant export resnet50 --weights pretrained --half\n  \
                         octant export runs/detect-1 --nms --batch 1 --out detector.onnx\n  octant export runs/classify-1 \
-                        --format jax --batch 16\n\nA file takes normalized \
+                        --format jax --batch 16\n  octant export runs/classify-1 --int8\n\nA file takes normalized \
                         images and returns the network's output: logits, or a row of corners and scores per cell. Its \
                         metadata has the classes and the preprocessing; --with-preprocessing puts both ends into the file. \
                         docs/guides/export.md shows how to use it."
@@ -72,6 +75,8 @@ pub(crate) struct Arguments {
     /// With --nms: the most boxes per image
     #[arg(long, requires = "nms", default_value_t = Suppression::prediction().most)]
     max_det: usize,
+    #[command(flatten)]
+    int8: Int8Flags,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -127,6 +132,7 @@ struct Written {
     described: String,
     /// The same for JSON.
     facts: serde_json::Value,
+    int8: Option<Calibrated>,
 }
 
 pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
@@ -140,16 +146,22 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
         Format::Jax => stablehlo(&arguments, shared, StablehloContainer::JaxExport, &out)?,
     };
     let time = begun.elapsed();
-    let Written { files, inputs, outputs, described, facts } = written;
+    let Written { files, inputs, outputs, described, facts, int8 } = written;
     let ports = |ports: &[Port]| ports.iter().map(ToString::to_string).collect::<Vec<_>>();
+    let precision = match (&int8, arguments.half) {
+        (Some(_), _) => "int8",
+        (None, true) => "f16",
+        (None, false) => "f32",
+    };
     if arguments.json {
         let mut line = json!({
             "event": "done", "format": format.name(), "path": files.model, "weights_path": files.weights,
-            "bytes": files.bytes, "precision": if arguments.half { "f16" } else { "f32" }, "inputs": ports(&inputs),
+            "bytes": files.bytes, "precision": precision, "inputs": ports(&inputs),
             "outputs": ports(&outputs), "seconds": time.as_secs_f64(),
         });
         if let (Some(line), serde_json::Value::Object(facts)) = (line.as_object_mut(), facts) {
             line.extend(facts);
+            line.extend(int8.iter().map(|calibrated| ("int8".into(), calibrated.json())));
         }
         Json::line(line);
         return Ok(Ending::Done);
@@ -157,6 +169,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
     let beside = files.weights.iter().map(|path| format!(", weights in {}", path.display())).collect::<String>();
     println!("{}: {}{beside}, {}", files.model.display(), bytes(files.bytes), duration(time));
     println!("  {described}");
+    int8.iter().for_each(Calibrated::print);
     println!("  takes    {}", ports(&inputs).join(", "));
     println!("  returns  {}", ports(&outputs).join(", "));
     println!("  next: octant check-export {} --data DIR", files.model.display());
@@ -174,7 +187,18 @@ fn onnx(arguments: &Arguments, shared: SharedOptions, out: &Path) -> Result<Writ
             "--with-preprocessing makes a file that takes one image [height, width, channels]; remove --batch and --layout"
         );
     }
-    let (network, license) = network(arguments)?;
+    if arguments.int8.int8 && arguments.half {
+        bail!("--int8 and --half exclude each other: layers that are not in 8 bits stay in f32; remove one");
+    }
+    let (mut network, license) = network(arguments)?;
+    let int8 = match arguments.int8.int8 {
+        false => None,
+        true => {
+            let run = arguments.source.join("config.toml").is_file().then_some(&*arguments.source);
+            let again = || Ok(self::network(arguments)?.0);
+            Some(arguments.int8.calibrate(&mut network, run, again, arguments.json)?)
+        }
+    };
     let usual = OnnxExport::default();
     let options = OnnxExport {
         opset: arguments.opset.unwrap_or(usual.opset),
@@ -193,7 +217,7 @@ fn onnx(arguments: &Arguments, shared: SharedOptions, out: &Path) -> Result<Writ
     let described = format!("ONNX opset {}, {}, {transposes} transposes", options.opset, count(nodes as u64, "node"));
     let facts = json!({ "opset": options.opset, "nodes": nodes, "transposes": transposes });
     let (inputs, outputs) = (model.inputs(), model.outputs());
-    Ok(Written { files: model.write(out)?, inputs, outputs, described, facts })
+    Ok(Written { files: model.write(out)?, inputs, outputs, described, facts, int8 })
 }
 
 fn stablehlo(
@@ -205,6 +229,9 @@ fn stablehlo(
     let format = &arguments.format;
     if arguments.opset.is_some() {
         bail!("--opset is for onnx, not for {format}; remove it");
+    }
+    if arguments.int8.int8 {
+        bail!("--int8 is for onnx, not for {format}; remove it");
     }
     if arguments.with_preprocessing {
         bail!(
@@ -234,7 +261,7 @@ fn stablehlo(
     };
     let (inputs, outputs) = (model.inputs().to_vec(), model.outputs().to_vec());
     let facts = json!({ "stablehlo": "1.0.0", "weights_beside": options.weights_beside });
-    Ok(Written { files: model.write(out)?, inputs, outputs, described: described.into(), facts })
+    Ok(Written { files: model.write(out)?, inputs, outputs, described: described.into(), facts, int8: None })
 }
 
 /// What every format has, where it was given.

@@ -10,6 +10,7 @@ mod output;
 
 mod bench;
 mod board;
+mod cache;
 mod check_export;
 mod commands;
 mod compiling;
@@ -35,9 +36,11 @@ mod recipes;
 mod selftest;
 mod serve;
 mod show;
+mod style;
 mod timeline;
 mod train;
 mod weights;
+mod welcome;
 mod yolo;
 
 pub use launch::Launch;
@@ -46,7 +49,7 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 /// Trains, fine-tunes and evaluates vision models on whatever accelerator there is.
 #[derive(Parser)]
-#[command(name = "octant", version, arg_required_else_help = true)]
+#[command(name = "octant", version)]
 struct Cli {
     /// On GPUs, use kernels that may add in another order in every run, where they are faster: results are then not
     /// repeatable bit for bit
@@ -97,6 +100,8 @@ enum Command {
     Yolo(yolo::Arguments),
     /// Find or install the plugins for TPUs and GPUs
     Plugin(plugin::Arguments),
+    /// Show, clean and copy the store of compiled programs
+    Cache(cache::Arguments),
     /// Check that a device of this machine computes correctly
     Selftest(selftest::Arguments),
     /// List all commands and arguments, for completions, manual pages and tests
@@ -123,6 +128,11 @@ pub fn main(launch: Launch) -> u8 {
     // TensorBoard starts its data server, which may be this program, with flags alone.
     if board::is_data_server(launch.arguments.first().cloned()) {
         return board::data_server();
+    }
+    if launch.arguments.is_empty() {
+        output::end_quietly_with_the_reader();
+        welcome::show();
+        return SUCCESS;
     }
     // Before any thread starts: libtpu reads its environment when it is loaded.
     octant_device::prepare();
@@ -161,6 +171,7 @@ pub fn main(launch: Launch) -> u8 {
         Command::Devices(arguments) => devices::run(arguments),
         Command::Plan(arguments) => plan::run(arguments),
         Command::Plugin(arguments) => plugin::run(arguments),
+        Command::Cache(arguments) => cache::run(arguments),
         Command::Yolo(_) => Err(anyhow::anyhow!("a yolo command cannot mean another one")),
         Command::Selftest(arguments) => selftest::run(arguments),
         Command::Commands(arguments) => commands::run(&Cli::command(), &arguments),

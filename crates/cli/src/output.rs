@@ -1,5 +1,6 @@
 //! Text and JSON output.
 
+use crate::style;
 use std::io::{IsTerminal, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -75,16 +76,32 @@ fn wrapped(line: &str, columns: usize) -> String {
     let indent: String = line.chars().take_while(|letter| *letter == ' ').collect::<String>() + "  ";
     let (mut text, mut used) = (String::new(), 0);
     for word in line.split_inclusive(' ') {
-        let width = word.trim_end().chars().count();
+        let width = style::width(word.trim_end());
         if used > 0 && used + width > columns {
             text.truncate(text.trim_end().len());
             text += &format!("\n{indent}");
             used = indent.len();
         }
         text += word;
-        used += word.chars().count();
+        used += style::width(word);
     }
     text
+}
+
+/// The columns that a line of a report may take where no narrower terminal shows it.
+const REPORT: usize = 80;
+
+/// A line of parts, without the last ones that do not fit; a part may be styled.
+pub(crate) fn fitting(start: &str, parts: &[String]) -> String {
+    let room = std::io::stdout().is_terminal().then(columns).flatten().unwrap_or(REPORT).min(REPORT);
+    let mut line = start.to_string();
+    for part in parts {
+        if style::width(&line) + 2 + style::width(part) > room {
+            break;
+        }
+        line += &format!("  {part}");
+    }
+    line
 }
 
 /// `1 epoch`, `2 epochs`.
@@ -261,6 +278,14 @@ mod tests {
         assert!(wide.ends_with("12 s left") && wide.contains(&"·".repeat(10)), "{wide}");
         let narrow = Bar::fitting("epoch 1/5", 60, 187, text, 80);
         assert!(narrow.chars().count() < 80 && narrow.ends_with("lr 0.0010"), "{narrow}");
+    }
+
+    #[test]
+    fn a_report_has_no_part_that_does_not_fit() {
+        let parts = ["loss 0.1234", "a_metric_with_a_very_long_name 0.1234", "another 0.1234", "12345 images/s"];
+        let line = fitting("epoch 1/5", &parts.map(str::to_string));
+        assert_eq!(line, "epoch 1/5  loss 0.1234  a_metric_with_a_very_long_name 0.1234  another 0.1234");
+        assert!(line.len() <= REPORT);
     }
 
     #[test]

@@ -9,6 +9,7 @@ use anyhow::{Context, Result, bail};
 use octant_device::cache_folder;
 use octant_plan::{PlanRequest, Price};
 use octant_recipe::Recipe;
+use octant_recipe::flags::{PhaseLengths, apply_lengths};
 use octant_train::options::OptionTable;
 use std::path::PathBuf;
 use std::process::Command;
@@ -34,6 +35,9 @@ pub(crate) struct Arguments {
     /// made for
     #[arg(long)]
     images: Option<usize>,
+    /// Epochs of all phases but the burn-in, for the time and cost of a run; the recipe's if not given
+    #[arg(long)]
+    epochs: Option<u64>,
     /// The price per hour, for the cost of a run: one for all machines, or one for each (h200=3.99,t4=0.35)
     #[arg(long, value_delimiter = ',')]
     price: Vec<Price>,
@@ -98,6 +102,7 @@ fn resolved(arguments: &Arguments) -> Result<Recipe> {
     let mut table = table(&arguments.name)?;
     octant_recipe::set(&mut table, "precision", "bf16".into())?;
     arguments.flags.apply(&mut table)?;
+    apply_lengths(&mut table, &PhaseLengths { epochs: arguments.epochs, ..PhaseLengths::default() })?;
     let mut recipe = octant_recipe::check(table)?;
     if arguments.size.is_some() {
         recipe.image_size = arguments.size;
@@ -141,6 +146,9 @@ fn train_command(arguments: &Arguments, recipe: &Recipe, batch: usize) -> String
     command += &format!(" --batch-size {batch} --precision {}", recipe.step.precision.dtype());
     if let Some(size) = arguments.size {
         command += &format!(" --image-size {size}");
+    }
+    if let Some(epochs) = arguments.epochs {
+        command += &format!(" --epochs {epochs}");
     }
     if let Some(data) = &recipe.data.dir {
         command += &format!(" --data {}", data.display());

@@ -184,6 +184,7 @@ fn boxes(arguments: &Arguments, network: &Network) -> Result<PredictOptions> {
         evaluated_boxes: arguments.coco.as_ref().map(|_| written),
         side: arguments.size,
         tile: arguments.tile.unwrap_or(PredictOptions::default().tile),
+        measured: false,
     })
 }
 
@@ -202,7 +203,7 @@ fn predict(network: Network, paths: &[PathBuf], folder: PathBuf, top: usize, arg
     let mut writer = ResultWriter::new(arguments.output.clone().unwrap_or(folder)).with_labels(arguments.labels);
     writer = writer.with_coco(results);
     let mut begun = false;
-    let failed = predictor.run_job(&sources.files, &mut writer, &Cancel::never(), &mut |event| match event {
+    let mut report = |event: JobEvent| match event {
         JobEvent::Predicted(prediction, written) if json => Json::line(row(prediction, written, top)),
         JobEvent::Predicted(prediction, written) => {
             // Boxes have many rows per image; other files belong to the row.
@@ -225,9 +226,12 @@ fn predict(network: Network, paths: &[PathBuf], folder: PathBuf, top: usize, arg
                 false => eprintln!("failed: {text}"),
             }
         }
-    })?;
+    };
+    sources.unreachable.iter().for_each(|(address, error)| report(JobEvent::Failed(address, error)));
+    let unreachable = sources.unreachable.len();
+    let failed = unreachable + predictor.run_job(&sources.files, &mut writer, &Cancel::never(), &mut report)?;
     writer.finish()?;
-    let all = sources.files.len();
+    let all = unreachable + sources.files.len();
     if json {
         Json::line(json!({ "event": "done", "images": all - failed, "failed": failed }));
     }

@@ -1,6 +1,7 @@
 //! Text and JSON output of a run.
 
-use crate::output::{Bar, Json, bytes, count, duration, line};
+use crate::output::{Bar, Json, bytes, count, duration, fitting, line};
+use crate::style;
 use crate::{hints, timeline, train};
 use octant_run::{Observer, PhaseStart, RunEvent, RunStart};
 use octant_runtime::MemoryUse;
@@ -26,6 +27,10 @@ pub(crate) struct Display {
     /// When the first epoch of this process began, and how many there are after this one.
     begun: Option<Instant>,
     progress: Pace,
+    /// The metric by which the best epoch is chosen.
+    best: String,
+    /// What bounded the run when it was last printed.
+    bound_by: String,
 }
 
 /// How far the run is, in epochs that this process did or has to do.
@@ -58,12 +63,15 @@ impl Display {
             before: 0,
             begun: None,
             progress: Pace::default(),
+            best: String::new(),
+            bound_by: String::new(),
         }
     }
 
     fn start(&mut self, start: &RunStart) {
         self.run = start.run.clone();
         self.devices = start.device.devices;
+        self.best = start.best.clone();
         let (recipe, device) = (&start.recipe, &start.device);
         match self.json {
             true => Json::line(json!({
@@ -141,7 +149,6 @@ impl Display {
 
     fn epoch_ends(&mut self, report: &EpochReport) {
         let times = &report.times;
-        let (per_step, rate) = (times.per_step(), times.images_per_second());
         let taken = self.begun.map_or(times.total, |begun| begun.elapsed());
         let left = self.progress.left(report.steps, taken).filter(|_| report.epoch < report.epochs);
         let bottleneck = hints::with_flags(&report.bottleneck);
@@ -151,8 +158,8 @@ impl Display {
             object.insert("epoch".into(), report.epoch.into());
             object.insert("phase".into(), report.phase.clone().into());
             object.insert("lr".into(), report.rate.into());
-            object.insert("step_ms".into(), (per_step.as_secs_f64() * 1e3).into());
-            object.insert("images_per_second".into(), rate.into());
+            object.insert("step_ms".into(), (times.per_step().as_secs_f64() * 1e3).into());
+            object.insert("images_per_second".into(), times.images_per_second().into());
             object.insert("elapsed_seconds".into(), taken.as_secs_f64().into());
             object.insert("seconds_left".into(), left.map(|left| left.as_secs_f64()).into());
             let memory: Vec<u64> = report.memory.iter().map(|memory| memory.used).collect();
@@ -160,21 +167,49 @@ impl Display {
             object.insert("verdict".into(), bottleneck.into());
             Json::line(Value::Object(object));
         } else if let Some(bar) = self.bar.take() {
-            let EpochReport { epoch, epochs, .. } = report;
-            let left = left.map(|left| format!(", {} left", duration(left))).unwrap_or_default();
+            bar.finish(&self.epoch_line(report));
+            // What bounds a run rarely changes; `timing.csv` has the shares of every epoch.
+            let bound_by = bottleneck.split(" (").next().unwrap_or_default();
+            if self.bound_by != bound_by {
+                line(style::dim(format_args!("  {bottleneck}")));
+                self.bound_by = bound_by.into();
+            }
             // The bar shows one device's; of several, the end of an epoch lists all.
-            let memory = memory_text(&report.memory).filter(|_| report.memory.len() > 1);
-            let memory = memory.map(|text| format!("; {text}")).unwrap_or_default();
-            bar.finish(&format!(
-                "epoch {epoch}/{epochs}  {}  {}/step  {rate:.0} images/s  {}  lr {}\n  {} so far{left}; {bottleneck}{memory}",
-                count(times.steps, "step"),
-                duration(per_step),
-                show(&report.metrics),
-                number(report.rate),
-                duration(taken),
-            ));
+            if let Some(memory) = memory_text(&report.memory).filter(|_| report.memory.len() > 1) {
+                line(style::dim(format_args!("  {memory}")));
+            }
         }
     }
+
+    /// An epoch in a line of a terminal: three metrics and the speed. `metrics.csv` has all of them.
+    fn epoch_line(&self, report: &EpochReport) -> String {
+        let EpochReport { epoch, epochs, metrics, times, .. } = report;
+        let width = epochs.to_string().len();
+        let start = style::bold(format_args!("epoch {epoch:>width$}/{epochs}"));
+        let mut parts: Vec<String> = figures(metrics, &self.best)
+            .into_iter()
+            .map(|(name, value)| match *name == self.best {
+                true => format!("{name} {}", style::good(metric(name, value))),
+                false => format!("{name} {}", metric(name, value)),
+            })
+            .collect();
+        parts.push(format!("{:.0} images/s", times.images_per_second()));
+        fitting(&start, &parts)
+    }
+}
+
+/// Those metrics of an epoch that matter most, in their own order: the loss of training and of validation, and what the best
+/// epoch is chosen by; others where these are missing.
+fn figures<'a>(metrics: &'a [Metric], best: &str) -> Vec<(&'a String, f64)> {
+    const MOST: usize = 3;
+    let own = best.strip_prefix("val_").unwrap_or(best);
+    let rank = |name: &str| [best, "loss", "val_loss", own].iter().position(|wanted| *wanted == name).unwrap_or(4);
+    let mut order: Vec<usize> =
+        (0..metrics.len()).filter(|&index| !metrics[index].1.is_nan() || rank(&metrics[index].0) < 2).collect();
+    order.sort_by_key(|&index| rank(&metrics[index].0));
+    order.truncate(MOST);
+    order.sort_unstable();
+    order.into_iter().map(|index| (&metrics[index].0, metrics[index].1)).collect()
 }
 
 /// A line of text, or a message as JSON.
@@ -250,4 +285,33 @@ pub(crate) fn show(metrics: &[Metric]) -> String {
 /// Metrics as an object; what is not a number is null.
 pub(crate) fn as_json(metrics: &[Metric]) -> Map<String, Value> {
     metrics.iter().map(|(name, value)| (name.clone(), json!(value))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn named(metrics: &[(&str, f64)]) -> Vec<Metric> {
+        metrics.iter().map(|(name, value)| (name.to_string(), *value)).collect()
+    }
+
+    #[test]
+    fn the_metrics_that_matter_are_shown() {
+        let names = |metrics: &[Metric], best: &str| {
+            figures(metrics, best).into_iter().map(|(name, _)| name.clone()).collect::<Vec<_>>().join(" ")
+        };
+        let all = named(&[
+            ("loss", 0.5),
+            ("accuracy", 0.8),
+            ("f1", 0.7),
+            ("val_loss", 0.6),
+            ("val_accuracy", 0.7),
+            ("val_f1", 0.6),
+        ]);
+        assert_eq!(names(&all, "val_accuracy"), "loss val_loss val_accuracy");
+        assert_eq!(names(&all[..3], "val_accuracy"), "loss accuracy f1", "an epoch without a validation");
+        assert_eq!(names(&named(&[("loss_g", 1.0), ("loss_d", 2.0)]), "val_loss"), "loss_g loss_d");
+        let diverged = named(&[("loss", f64::NAN), ("accuracy", 0.1), ("val_loss", f64::NAN)]);
+        assert_eq!(names(&diverged, "val_accuracy"), "loss accuracy");
+    }
 }

@@ -295,8 +295,37 @@ fn eval_of_another_folder_counted_a_fifth_of_it() {
     refused(at, &["data", "verify", "alone"], "1 class alone");
 }
 
+/// What images look like was read from the first one, even where damaged files are to be left out.
 #[test]
-fn masks_of_several_classes_are_refused_before_the_first_step() {
+fn a_damaged_first_image_ended_runs_that_leave_such_files_out() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    done(at, &["data", "synth", "shapes", "shapes", "--count", "20", "--side", "32"]);
+    for split in ["train", "val"] {
+        let first = std::fs::read_dir(at.join("shapes").join(split)).unwrap().map(|class| class.unwrap().path()).min();
+        let first = std::fs::read_dir(first.unwrap()).unwrap().map(|file| file.unwrap().path()).min().unwrap();
+        std::fs::write(first, b"no image").unwrap();
+    }
+    let train =
+        ["train", "classify", "--data", "shapes", "--model", "resnet-tiny", "--image-size", "32", "--out", "run"];
+    let train = [&train[..], &["--device", "cpu", "--epochs", "1", "--batch-size", "4"]].concat();
+    refused(at, &train, "`octant data verify` lists all of them");
+    done(at, &[&train[..], &["--on-corrupt", "skip", "--fresh"]].concat());
+    done(at, &["eval", "run", "--device", "cpu"]);
+}
+
+#[test]
+fn what_could_not_be_written_was_called_unreadable() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    done(at, &["data", "synth", "shapes", "shapes", "--count", "20", "--side", "32"]);
+    std::fs::create_dir_all(at.join("packed/train.unfinished")).unwrap();
+    refused(at, &["data", "pack", "shapes", "packed"], "train.unfinished could not be written");
+}
+
+/// Masks of several classes became one by their luminance, and training ran.
+#[test]
+fn masks_of_several_classes_are_learned_as_several() {
     let folder = tempfile::tempdir().unwrap();
     let at = folder.path();
     done(at, &["data", "synth", "irstd", "scenes", "--count", "6", "--side", "64"]);
@@ -304,10 +333,19 @@ fn masks_of_several_classes_are_refused_before_the_first_step() {
         let mask = octant::imaging::Image::from_fn(64, 64, 1, |row, _, _| (row / 16) as u8);
         octant_data::write_png_u8(at.join(format!("scenes/masks/scene{number:05}.png")), &mask).unwrap();
     }
-    let sentence = "the mask has 4 values (0, 1, 2, 3), but segmentation here learns one class";
-    refused(at, &["data", "verify", "scenes"], sentence);
-    refused(at, &["train", "segment", "--data", "scenes", "--out", "run"], sentence);
-    assert!(!at.join("run").exists());
+    done(at, &["data", "verify", "scenes"]);
+    let sentence = "masks of a single class have two values, but here there are 0, 1, 2, 3";
+    refused(at, &["train", "segment", "--data", "scenes", "--classes", "1"], sentence);
+    let wrong = ["train", "segment", "--data", "scenes", "--loss", "sls-iou"];
+    refused(at, &wrong, "`loss = \"sls-iou\"` is not for masks of 4 classes");
+    let small = ["--model", "unet-tiny", "--image-size", "32", "--epochs", "1", "--out", "run"];
+    let log = done(at, &[&["train", "segment", "--data", "scenes"][..], &small].concat());
+    assert!(log.contains("4 classes: 0, 1, 2, 3") && log.contains("val_miou"), "{log}");
+    let table = done(at, &["eval", "run"]);
+    assert!(table.contains("IoU   Dice") && table.contains("miou"), "{table}");
+    done(at, &["predict", "run", "scenes/images/scene00000.png", "--out", "found"]);
+    let mask = std::fs::read(at.join("found/masks/scene00000.png")).unwrap();
+    assert_eq!(mask[25], 3, "a palette");
     refused(at, &["train", "demo-segment", "--classes", "4"], "remove --classes");
 }
 

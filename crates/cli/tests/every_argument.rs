@@ -10,12 +10,12 @@ use binary::{done, octant};
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{BufRead, BufReader};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::sleep;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 /// A line of the table.
 #[derive(Debug)]
@@ -111,15 +111,23 @@ fn left(fixtures: &Path, words: &[String]) -> Left {
     let folder = tempfile::tempdir().unwrap();
     for entry in std::fs::read_dir(fixtures).unwrap() {
         let entry = entry.unwrap();
-        files::link(&entry.path(), &folder.path().join(entry.file_name()));
+        let name = entry.file_name();
+        let is_named = words.iter().any(|word| word.split(['/', '=', ',']).any(|part| name == *part));
+        files::link(&entry.path(), &folder.path().join(&name), is_named);
     }
+    let mut before = BTreeMap::new();
+    stamps(folder.path(), &mut before);
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let (code, out, err) = match words[0] {
         "board" => board(folder.path(), &words),
         _ => octant(folder.path(), &words),
     };
     let mut written = BTreeMap::new();
-    list(folder.path(), folder.path(), words[0] == "events", &mut written);
+    let places = Places { top: folder.path(), fixtures, before };
+    list(&places, folder.path(), words[0] == "events", &mut written);
+    for path in places.before.keys().filter(|path| !path.exists()) {
+        written.insert(format!("without {}", path.strip_prefix(folder.path()).unwrap().display()), 0);
+    }
     let own = folder.path().display().to_string();
     let text = format!("{out}\n{err}").replace(&own, "");
     Left { code, printed: without_times(&text), text, written }
@@ -152,27 +160,61 @@ fn board(at: &Path, words: &[&str]) -> (i32, String, String) {
     (output.status.code().unwrap_or(-1), out, String::from_utf8_lossy(&output.stderr).into_owned())
 }
 
-/// Files that are new or changed; times, logs and settings are no effect. Event files have times, too, unless they were copied.
-fn list(top: &Path, folder: &Path, with_events: bool, written: &mut BTreeMap<String, u64>) {
+/// Where a command ran, and what was there before.
+struct Places<'a> {
+    top: &'a Path,
+    fixtures: &'a Path,
+    before: BTreeMap<PathBuf, (SystemTime, u64)>,
+}
+
+/// Time and size of every file, by which most that were not written are known without reading them.
+fn stamps(folder: &Path, found: &mut BTreeMap<PathBuf, (SystemTime, u64)>) {
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
-        let name = path.strip_prefix(top).unwrap().display().to_string();
+        if path.is_symlink() {
+            continue;
+        }
+        if path.is_dir() {
+            stamps(&path, found);
+            continue;
+        }
+        let facts = path.metadata().unwrap();
+        found.insert(path, (facts.modified().unwrap(), facts.len()));
+    }
+}
+
+/// Files that are new or changed; times, logs and settings are no effect. Event files have times, too, unless they were copied.
+fn list(places: &Places, folder: &Path, with_events: bool, written: &mut BTreeMap<String, u64>) {
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        let relative = path.strip_prefix(places.top).unwrap();
+        let name = relative.display().to_string();
         if path.is_symlink() || name == "cache" {
             continue;
         }
         if path.is_dir() {
-            list(top, &path, with_events, written);
+            list(places, &path, with_events, written);
             continue;
         }
         let is_text = |ending: &str| name.ends_with(ending);
         let with_times =
             ["config.toml", "history.toml", ".txt", ".log", "progress.toml", "machine.csv", "timing.csv", "trace.json"];
         let is_event_file = name.contains("tfevents") && !with_events;
+        let was_there = places.before.get(&path);
         let hash = match is_event_file || with_times.iter().any(|ending| is_text(ending)) {
+            true if was_there.is_some() => continue,
             true => 0,
             false => {
+                let facts = path.metadata().unwrap();
+                if was_there == Some(&(facts.modified().unwrap(), facts.len())) {
+                    continue;
+                }
+                let bytes = std::fs::read(&path).unwrap();
+                if was_there.is_some() && std::fs::read(places.fixtures.join(relative)).is_ok_and(|old| old == bytes) {
+                    continue;
+                }
                 let mut hasher = DefaultHasher::new();
-                std::fs::read(&path).unwrap().hash(&mut hasher);
+                bytes.hash(&mut hasher);
                 hasher.finish()
             }
         };
@@ -189,7 +231,8 @@ fn without_times(text: &str) -> String {
         words.windows(2).any(|pair| number(pair[0]) && units.contains(&pair[1].trim_end_matches([',', ')', ';'])))
             || words.iter().any(|word| units.iter().any(|unit| word.strip_suffix(unit).is_some_and(number)))
     };
-    let lines = text.lines().filter(|line| !line.contains("seconds") && !line.contains("_s\""));
+    let is_time = |line: &&str| ["seconds", "_s\"", " % of the time"].iter().any(|part| line.contains(part));
+    let lines = text.lines().filter(|line| !is_time(line));
     let lines = lines.filter(|line| !is_measured(&line.split_whitespace().collect::<Vec<_>>()));
     lines.collect::<Vec<_>>().join("\n")
 }

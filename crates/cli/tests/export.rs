@@ -159,3 +159,37 @@ fn a_run_could_not_leave_as_stablehlo_or_for_jax() {
     let (code, _, err) = check(at, &["run.jax", "--data", "set", "--runtime", "onnxruntime"]).unwrap();
     assert!(code == 1 && err.contains("onnxruntime does not execute run.jax; use the runtime jaxlib"), "{err}");
 }
+
+#[test]
+fn networks_left_in_32_bits_only() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    classifier(at);
+    let text = done(at, &["export", "run", "--int8", "--calibration-images", "16"]);
+    for part in ["layers, ranges from 16 images", "  f32      loss ", "  int8     loss ", "held-out images"] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    let line =
+        last_line(&done(at, &["export", "run", "--int8", "--calibration", "entropy", "--out", "e.onnx", "--json"]));
+    assert!(line["precision"] == "int8" && line["int8"]["layers"].as_u64().is_some_and(|layers| layers > 5), "{line}");
+    assert!(line["int8"]["metrics_int8"]["accuracy"].is_number(), "{line}");
+    let model = done(at, &["export", "resnet-tiny", "--weights", "random", "--int8", "--data", "set"]);
+    assert!(
+        model.contains("changed ") && std::fs::metadata(at.join("resnet-tiny.onnx")).unwrap().len() < 400_000,
+        "{model}"
+    );
+    refused_with(at, &["export", "run", "--int8", "--half"], &["exclude each other"]);
+    refused_with(at, &["export", "run", "--int8", "--format", "jax"], &["--int8 is for onnx"]);
+    refused_with(at, &["export", "run", "--int8", "--calibration", "entropi"], &["did you mean entropy"]);
+    refused_with(
+        at,
+        &["export", "resnet-tiny", "--weights", "random", "--int8"],
+        &["name a folder of them with --data"],
+    );
+    let Some((code, out, err)) = check(at, &["run.onnx", "--data", "set", "--limit", "30", "--json"]) else {
+        return println!("SKIPPED: onnxruntime runs exported models; `cargo xtask test` installs it");
+    };
+    assert_eq!(code, 0, "{out}{err}");
+    let found = last_line(&out);
+    assert_eq!((&found["precision"], &found["images"]), (&"int8".into(), &30.into()), "{found}");
+}

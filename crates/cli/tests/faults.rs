@@ -35,8 +35,32 @@ fn misspelled_words_are_refused_with_a_suggestion() {
     refuses(&["train", "glyphs", "--data", "/tmp"], "take no --data");
     refuses(&["train", "fashion-mnist"], "fashion-mnist needs --data, the folder with");
     refuses(&["train", "fashion-mnist", "--data", "/nowhere/at/all"], "there is no /nowhere/at/all");
-    refuses(&["train", "glyphs", "--time", "soon"], "9h, 30m or 90s");
+    refuses(&["train", "glyphs", "--time", "soon"], "9h, 1h30m or 90s");
     refuses(&["train", "glyphs", "--classes", "4", "--strict"], "leave --classes away");
+}
+
+/// Threads are only limited by what a system gives, and a program that gets fewer than it requested is aborted.
+#[test]
+fn a_hundred_thousand_threads_aborted_the_process() {
+    refuses(&["train", "glyphs", "--threads", "100000"], "threads must lie within 1 and 1024, not 100000");
+    refuses(&["train", "glyphs", "--workers", "100000"], "--workers must lie within 0 and 1024, not 100000");
+}
+
+/// A run whose only update would come after its end trained nothing, and ended well.
+#[test]
+fn an_update_of_more_batches_than_the_run_has_taught_nothing() {
+    let few = ["train", "glyphs", "--set", "data.train=64", "--batch-size", "16", "--epochs", "2"];
+    let sentence = "phase train has 8 steps, and an update takes 9 batches";
+    refuses(&[&few[..], &["--accumulate", "9"]].concat(), sentence);
+    refuses(&[&few[..], &["--update-images", "144"]].concat(), sentence);
+}
+
+#[test]
+fn times_of_two_units_were_no_numbers() {
+    refuses(&["train", "glyhps", "--time", "1h30m"], "did you mean glyphs?");
+    for time in ["5", "1h30", "-1s", "h", "", "1e99h", "nans"] {
+        refuses(&["train", "glyphs", &format!("--time={time}")], "9h, 1h30m or 90s");
+    }
 }
 
 #[test]

@@ -47,6 +47,37 @@ fn the_same_command_resumes_where_it_stopped_without_a_directory_being_named() {
     assert!(at.join("runs/glyphs-3").exists());
 }
 
+/// On a screen of 80 columns and 24 lines.
+#[test]
+fn the_program_alone_names_first_commands_that_exist() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = done(folder.path(), "octant");
+    assert!(text.lines().count() < 24 && text.lines().all(|line| line.chars().count() <= 80), "{text}");
+    let commands: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix("  octant ")).collect();
+    assert!(commands[0].starts_with("train ") && commands.len() > 5, "{text}");
+    for command in commands {
+        let words = command.split("  ").next().unwrap();
+        done(folder.path(), &format!("octant {words} --help"));
+    }
+}
+
+#[test]
+fn a_first_run_prints_lines_that_fit_a_terminal() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = done(folder.path(), &format!("{TINY} --epochs 3 --out run"));
+    let epochs: Vec<&str> = text.lines().filter(|line| line.starts_with("epoch ")).collect();
+    assert_eq!(epochs.len(), 3, "{text}");
+    for line in epochs {
+        assert!(line.chars().count() <= 80 && !line.contains('\u{1b}'), "{line}");
+        for part in ["loss ", "val_loss ", "val_accuracy ", " images/s"] {
+            assert!(line.contains(part), "{part}: {line}");
+        }
+    }
+    // A plot of the metric that chooses the best epoch, and nothing that would need images like these.
+    assert!(text.contains("val_accuracy by epoch") && text.contains('┤'), "{text}");
+    assert!(text.contains("octant train classify --data DIR") && !text.contains("octant predict"), "{text}");
+}
+
 #[test]
 fn validation_settings_that_do_not_fit_fail_before_the_first_step() {
     let folder = tempfile::tempdir().unwrap();
@@ -118,7 +149,7 @@ fn every_command_that_a_run_names_works() {
     let recipe = done(at, "octant recipes show glyphs").replace("epochs = 5", "epochs = 1");
     std::fs::create_dir(at.join("my recipes")).unwrap();
     std::fs::write(at.join("my recipes/ft.toml"), recipe).unwrap();
-    done(at, "octant data synth shapes shapes --count 4 --side 32");
+    done(at, "octant data synth shapes shapes --count 20 --side 32");
     let tiny = TINY.replace("train glyphs", "train 'my recipes/ft.toml'") + " --json";
     let stopped = hints(&done(at, &format!("{tiny} --out 'a run' --time 0s")));
     assert_eq!(stopped, ["octant train 'a run'"]);
@@ -133,7 +164,10 @@ fn every_command_that_a_run_names_works() {
     for command in &commands {
         // A server runs until it is ended.
         let command = command.replace("octant board ", "timeout 3 octant board ");
-        let (code, text) = shell(at, &command.replace("IMAGES", "shapes/images/00000.png"));
+        let own =
+            "--data shapes --model resnet-tiny --weights none --image-size 32 --batch-size 4 --epochs 1 --device cpu";
+        let command = command.replace("--data DIR", own).replace("IMAGES", "shapes/images/00000.png");
+        let (code, text) = shell(at, &command);
         assert!(code == Some(0) || command.contains(" board ") && code == Some(124), "{command}: {code:?} {text}");
     }
 }
@@ -209,8 +243,26 @@ fn a_run_that_is_not_there_is_refused_with_one_of_nearly_that_name() {
     let folder = tempfile::tempdir().unwrap();
     done(folder.path(), &format!("{TINY} --epochs 1 --out runs/glyphs-1"));
     refused(folder.path(), "octant eval runs/glyps-1", "there is no runs/glyps-1; did you mean runs/glyphs-1?");
+    refused(folder.path(), "octant train runs/glyps-1", "there is no runs/glyps-1; did you mean runs/glyphs-1?");
     let own = "octant recipes classify | sed 's/^batch_size.*/batch_size = \"many\"/' > own.toml";
     done(folder.path(), own);
     let (_, printed) = shell(folder.path(), "octant train own.toml");
     assert!(printed.contains("give a number, \"auto\", or a share of the free memory"), "{printed}");
+}
+
+/// Recipes that fine-tune start from published weights; where there are none, the ways to go on are printed.
+#[test]
+fn fine_tuning_began_from_random_weights_without_a_word() {
+    let folder = tempfile::tempdir().unwrap();
+    done(folder.path(), "octant data synth shapes shapes --count 10 --side 32");
+    let train = "octant train vit-finetune --data shapes --model vit_timm-test --device cpu --epochs 1";
+    for way in [
+        "starts from weights that are not here",
+        "--weights FILE",
+        "octant weights get vit_timm-test",
+        "--weights none",
+    ] {
+        refused(folder.path(), train, way);
+    }
+    done(folder.path(), &format!("{train} --weights none"));
 }

@@ -11,7 +11,7 @@ use octant_data::detection;
 use octant_data::readers::Split;
 use octant_data::{Dataset, write_png_u8};
 use serde_json::Value;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 /// The lines of JSON that a command prints.
@@ -43,6 +43,12 @@ fn entries(path: &Path) -> Vec<(u64, u64, Vec<f64>, f64)> {
         (image, class, sides, entry["score"].as_f64().unwrap())
     };
     read.as_array().unwrap().iter().map(entry).collect()
+}
+
+/// The names of files in a COCO results file.
+fn files(path: &Path) -> BTreeSet<String> {
+    let read: Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
+    read.as_array().unwrap().iter().map(|entry| entry["file_name"].as_str().unwrap().to_string()).collect()
 }
 
 /// mAP of a COCO results file by our own metric, over an annotation file, by the numbers in both.
@@ -89,6 +95,8 @@ fn exported_boxes_were_not_those_that_were_evaluated() {
         let predict = ["predict", "run", images, "--device", "cpu", "--json", "--coco", "predicted.json"];
         done(at, &predict);
         let found = coco_figure(&at.join("predicted.json"), &annotations);
+        // Names had lost their ending.
+        assert!(files(&at.join("predicted.json")).iter().all(|name| name.ends_with(".jpg") || name.ends_with(".png")));
         assert!((found - figure).abs() < 1e-6, "{found} from {images}, {figure} by eval");
         // Box by box; those at the threshold may fall to either side of it.
         let predicted = entries(&at.join("predicted.json"));
@@ -197,6 +205,14 @@ fn sources_that_are_no_images_were_skipped_without_a_word() {
     let kinds: Vec<&str> = events.iter().map(|event| event["event"].as_str().unwrap()).collect();
     assert_eq!(kinds, ["skipped", "start", "prediction", "prediction", "done"]);
     refused(at, &predict("in/notes.md"), "in/notes.md");
+    // An address that is not there ended the others.
+    std::fs::write(at.join("gone.txt"), "file://in/gone.png\nin/a.png\n").unwrap();
+    let (code, out, err) = octant(at, &predict("gone.txt"));
+    assert!(
+        code == 1 && out.contains("in/a.png") && err.contains("failed: ") && err.contains("gone.png"),
+        "{out}{err}"
+    );
+    assert!(err.contains("1 of 2 images failed"), "{err}");
     refused(at, &[&predict("in")[..], &["--coco", "x.json"]].concat(), "--coco is for detectors");
 }
 

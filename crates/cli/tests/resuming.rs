@@ -220,3 +220,29 @@ fn ctrl_c_before_the_first_step_waited_for_the_compiler() {
     assert!(text.contains("stopped before the first step; every checkpoint there was is kept"), "{text}");
     assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
 }
+
+/// A run that was started as another network was refused, but its history named the change from then on.
+#[test]
+fn a_refused_resume_left_its_settings_in_the_history() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    done(at, &tiny(&["--epochs", "1"]));
+    let words = tiny(&["--epochs", "2"]);
+    let other: Vec<&str> =
+        words.into_iter().map(|word| if word == "fashion-cnn-tiny" { "fashion-cnn" } else { word }).collect();
+    refused_with(at, &other, &["cannot resume as another network", "choose another directory"]);
+    assert!(!at.join("run/history.toml").exists());
+    assert!(std::fs::read_to_string(at.join("run/config.toml")).unwrap().contains("fashion-cnn-tiny"));
+}
+
+#[test]
+fn a_run_without_checkpoints_started_over_without_a_word() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    done(at, &tiny(&["--epochs", "1"]));
+    std::fs::remove_dir_all(at.join("run/checkpoints")).unwrap();
+    let (code, out, err) = octant(at, &tiny(&["--epochs", "2"]));
+    assert!(code == 0 && err.contains("run had no checkpoint any more: the run starts over"), "{out}{err}");
+    let (_, out, err) = octant(at, &tiny(&["--epochs", "1", "--fresh"]));
+    assert!(!err.contains("starts over"), "{out}{err}");
+}

@@ -1,7 +1,7 @@
 //! A class is its name. The number of a class depends on which other classes a folder happens to hold, so numbers of two
 //! data sets are never compared: one is translated into the other's by name.
 
-use crate::{DataError, Dataset, GroundTruthImage, Sample, Target};
+use crate::{DataError, Dataset, GroundTruthImage, IGNORED, Sample, Target};
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
 use std::sync::Arc;
@@ -54,7 +54,7 @@ impl Matched {
             ));
         }
         let absent: Vec<String> = names.iter().filter(|name| !known.contains(name.as_str())).cloned().collect();
-        if !absent.is_empty() && !dataset.is_empty() && matches!(dataset.get(0)?.target, Target::Values(_)) {
+        if !absent.is_empty() && !dataset.is_empty() && matches!(dataset.first()?.target, Target::Values(_)) {
             return refuse(format!("{own} has no column {}", listed(&absent)));
         }
         let numbers = found.iter().map(|name| positions[name.as_str()]).collect();
@@ -68,7 +68,7 @@ impl Matched {
     /// reader of shards only knows those that it has met.
     pub fn refuse_unevaluated_classes(train: &dyn Dataset, valid: &dyn Dataset) -> Result<(), DataError> {
         let [learned, evaluated] = [train, valid].map(|set| set.class_names());
-        let is_classified = !train.is_empty() && matches!(train.get(0)?.target, Target::Class(_));
+        let is_classified = !train.is_empty() && matches!(train.first()?.target, Target::Class(_));
         if !is_classified || evaluated.is_empty() || are_numbers(evaluated) || are_numbers(learned) {
             return Ok(());
         }
@@ -140,6 +140,12 @@ impl Dataset for Matched {
             Target::Values(values) => {
                 let old = values.clone();
                 old.into_iter().zip(&self.numbers).for_each(|(value, &position)| values[position] = value);
+            }
+            Target::Mask(mask) if !mask.is_of_one_class() => {
+                mask.labels = mask.labels.map(|label| match label {
+                    IGNORED => IGNORED,
+                    label => self.number(label.into()) as u8,
+                });
             }
             Target::Mask(_) | Target::Image(_) => {}
         }

@@ -1,7 +1,8 @@
 //! Pixels to files: PNG, which loses nothing.
 
-use crate::{AnyImage, DataError};
+use crate::{AnyImage, DataError, LabelMask};
 use octant_imaging::Image;
+use octant_imaging::palette::class_color;
 use std::path::Path;
 
 /// The image as the contents of a PNG file. Floats in 0–1 are reduced to 8 bits.
@@ -29,11 +30,43 @@ pub fn encode_png(image: &AnyImage) -> Result<Vec<u8>, String> {
     Ok(file)
 }
 
+/// An image of one channel as the contents of a PNG file with a palette: its values are the indices, and classes have the
+/// colors of [`class_color`].
+pub fn encode_png_indexed(image: &Image<u8>) -> Result<Vec<u8>, String> {
+    let [height, width, 1] = image.dims() else {
+        return Err(format!("an image of {} channels has no indices", image.channels()));
+    };
+    let palette: Vec<u8> = (0..=255).flat_map(class_color).collect();
+    let mut file = Vec::new();
+    let mut encoder = png::Encoder::new(&mut file, width as u32, height as u32);
+    encoder.set_color(png::ColorType::Indexed);
+    encoder.set_depth(png::BitDepth::Eight);
+    encoder.set_palette(palette);
+    let written = encoder.write_header().and_then(|mut writer| writer.write_image_data(image.values()));
+    written.map_err(|error| error.to_string())?;
+    Ok(file)
+}
+
+/// A mask as the contents of a PNG file, which tells masks of one class, gray, from those of several, with a palette.
+pub(crate) fn encode_mask(mask: &LabelMask) -> Result<Vec<u8>, String> {
+    match mask.is_of_one_class() {
+        true => encode_png(&AnyImage::U8(mask.labels.clone())),
+        false => encode_png_indexed(&mask.labels),
+    }
+}
+
+/// Writes class numbers as a PNG file with a palette.
+pub fn write_png_indexed(path: impl AsRef<Path>, image: &Image<u8>) -> Result<(), DataError> {
+    let path = path.as_ref();
+    let bytes = encode_png_indexed(image).map_err(|problem| DataError::malformed(path, problem))?;
+    std::fs::write(path, bytes).map_err(|error| DataError::io(path, error))
+}
+
 /// Writes an image as a PNG file.
 pub fn write_png(path: impl AsRef<Path>, image: &AnyImage) -> Result<(), DataError> {
     let path = path.as_ref();
     let bytes = encode_png(image).map_err(|problem| DataError::malformed(path, problem))?;
-    std::fs::write(path, bytes).map_err(|error| DataError::io(path, error))
+    std::fs::write(path, bytes).map_err(|error| DataError::write(path, error))
 }
 
 /// Writes an 8-bit image as a PNG file.

@@ -13,6 +13,14 @@ pub enum DataError {
         /// The error of the operating system.
         source: std::io::Error,
     },
+    /// The operating system refused to write.
+    #[error("{} could not be written: {source}", path.display())]
+    Write {
+        /// The file or folder.
+        path: PathBuf,
+        /// The error of the operating system.
+        source: std::io::Error,
+    },
     /// The file is there but is not what it should be.
     #[error("{}: {problem}", path.display())]
     Malformed {
@@ -45,9 +53,14 @@ pub enum DataError {
 }
 
 impl DataError {
-    /// An operating-system error on `path`.
+    /// `path` cannot be read.
     pub fn io(path: impl AsRef<Path>, source: std::io::Error) -> DataError {
         DataError::Io { path: path.as_ref().to_path_buf(), source }
+    }
+
+    /// `path` cannot be written.
+    pub fn write(path: impl AsRef<Path>, source: std::io::Error) -> DataError {
+        DataError::Write { path: path.as_ref().to_path_buf(), source }
     }
 
     /// `path` holds something other than it should.

@@ -28,7 +28,7 @@ pub mod transforms;
 
 pub use cached::Cached;
 pub use classes::{Matched, NAMES_FILE, listed};
-pub use encode::{encode_png, write_png, write_png_u8};
+pub use encode::{encode_png, encode_png_indexed, write_png, write_png_indexed, write_png_u8};
 pub use error::DataError;
 pub use glyphs::Glyphs;
 pub use joined::Joined;
@@ -36,6 +36,7 @@ pub use loader::{Batch, Batches, Corrupt, Loader, LoaderConfig, LoaderStats, Mix
 pub use packed::{Packed, PackedCopy, pack, pack_once};
 pub use readers::Unpaired;
 pub use rng::SampleRng;
-pub use sample::{AnyImage, Dataset, GroundTruthImage, GroundTruthObject, LabeledBox, Sample, Target, Transform};
+pub use sample::{AnyImage, Dataset, GroundTruthImage, GroundTruthObject, IGNORED, LabelMask, LabeledBox};
+pub use sample::{Sample, Target, Transform};
 pub use sampler::{LastBatch, Permutation, Position, Sampler};
 pub use transforms::{Pipeline, TransformStep};

@@ -3,6 +3,7 @@
 use crate::{DataError, SampleRng};
 use octant_imaging::Image;
 use octant_tensor::DType;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// A decoded image in the precision it was stored with.
@@ -94,13 +95,55 @@ pub struct GroundTruthImage {
     pub objects: Vec<GroundTruthObject>,
 }
 
+/// The label of pixels that no loss and no metric counts.
+pub const IGNORED: u8 = 255;
+
+/// One label per pixel of an image: 1 where a single class is marked and 0 elsewhere, or the numbers of several classes.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LabelMask {
+    /// An image of one channel.
+    pub labels: Image<u8>,
+    /// The label of pixels that a transform adds around the image.
+    pub outside: u8,
+}
+
+impl LabelMask {
+    /// A mask of a single class: 0 and 1. Nothing is marked around the image.
+    pub fn marked(labels: Image<u8>) -> LabelMask {
+        LabelMask { labels, outside: 0 }
+    }
+
+    /// A mask of class numbers and [`IGNORED`], which pixels around the image get too.
+    pub fn of_classes(labels: Image<u8>) -> LabelMask {
+        LabelMask { labels, outside: IGNORED }
+    }
+
+    /// Whether it marks a single class.
+    pub fn is_of_one_class(&self) -> bool {
+        self.outside != IGNORED
+    }
+
+    /// How many pixels each class has, by its number. Pixels that are ignored are left out.
+    pub fn counts(&self) -> BTreeMap<u32, usize> {
+        let mut counts = [0; 256];
+        self.labels.values().iter().for_each(|&label| counts[usize::from(label)] += 1);
+        let is_counted = |(label, count): &(u32, usize)| *count > 0 && (*label != u32::from(IGNORED));
+        (0..).zip(counts).filter(is_counted).collect()
+    }
+
+    /// 1 where a class other than the first is marked: objects, as opposed to their background.
+    pub fn objects(&self) -> Image<u8> {
+        self.labels.map(|label| u8::from(label != 0 && label != IGNORED))
+    }
+}
+
 /// What is to be predicted about an image.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Target {
     /// The number of its class.
     Class(u32),
-    /// One label per pixel, as an image of one channel and the same size.
-    Mask(Image<u8>),
+    /// One label per pixel, of the image's size.
+    Mask(LabelMask),
     /// Numbers to regress.
     Values(Vec<f32>),
     /// The objects in it.
@@ -130,6 +173,13 @@ pub trait Dataset: Send + Sync {
 
     /// The sample of that number, read and decoded now.
     fn get(&self, index: usize) -> Result<Sample, DataError>;
+
+    /// The first sample that can be read, which shows what samples look like. A damaged file at the beginning must not end
+    /// a run that leaves such files out; the error is the first one where hundreds of samples cannot be read.
+    fn first(&self) -> Result<Sample, DataError> {
+        const TRIED: usize = 256;
+        self.get(0).or_else(|error| (1..self.len().min(TRIED)).find_map(|index| self.get(index).ok()).ok_or(error))
+    }
 
     /// The data set that a sample comes from and its number there, for one that reads or chooses samples of another: what it
     /// does not know of a sample itself is looked up there.

@@ -7,6 +7,7 @@ use octant_data::detection;
 use octant_data::readers::{self, ImagePairs, Split, write_tfrecord, write_webdataset};
 use octant_data::{
     AnyImage, Cached, Dataset, LabeledBox, PackedCopy, Sample, SampleRng, Target, pack, pack_once, write_png,
+    write_png_indexed,
 };
 use octant_imaging::Image;
 use std::path::Path;
@@ -67,12 +68,21 @@ fn layouts(root: &Path) -> Vec<Layout> {
         let label = format!("{} 0.4 0.5 0.31 0.27\n1 0.7 0.7 0.1 0.6\n", number % 2);
         std::fs::write(root.join(format!("boxes/labels/train/{number} ä.b.txt")), label).unwrap();
     }
+    // Indices of a palette, one of them ignored, and names.
+    put_modes(&root.join("semantic/images"));
+    std::fs::create_dir_all(root.join("semantic/masks")).unwrap();
+    for number in 0..modes().len() {
+        let class = |at: usize| [0, 1, 2, 255][at % 4];
+        let mask = Image::from_fn(6, 8, 1, |row, column, _| class(row * 8 + column + number));
+        write_png_indexed(root.join(format!("semantic/masks/{number} ä.b.png")), &mask).unwrap();
+    }
+    std::fs::write(root.join("semantic/classes.txt"), "sky\nroad\ntree\n").unwrap();
     std::fs::write(root.join("table/labels.csv"), rows).unwrap();
     std::fs::write(root.join("boxes/data.yaml"), "train: images/train\nval: images/train\nnames: [a, b]\n").unwrap();
     put_modes(&root.join("pairs"));
     let pairs = || -> Arc<dyn Dataset> { Arc::new(ImagePairs::open(root.join("pairs"), Split::Train, false).unwrap()) };
     let both = |name: &'static str| (name, open(name, stored()), open(name, trained()));
-    let mut all = vec![both("classes"), both("masked"), both("table"), both("boxes")];
+    let mut all = vec![both("classes"), both("masked"), both("semantic"), both("table"), both("boxes")];
     all.push(("pairs", pairs(), pairs()));
     all
 }

@@ -4,8 +4,8 @@
 use octant_data::decode::{Channels, DecodeOptions};
 use octant_data::readers::tfrecord::{Example, Feature, RecordReader, TfRecordKeys, write_record};
 use octant_data::readers::{
-    Cifar, FolderDataset, Split, TableDataset, TfRecordDataset, WebDataset, open_frames, open_irstd, read_idx,
-    write_webdataset,
+    Cifar, FolderDataset, MaskRules, Split, TableDataset, TfRecordDataset, WebDataset, open_frames, open_masks,
+    read_idx, write_webdataset,
 };
 use octant_data::{AnyImage, Dataset, Glyphs, SampleRng, Target, write_png_u8};
 use octant_imaging::Image;
@@ -139,14 +139,18 @@ fn infrared_sets_are_found_in_all_three_layouts() {
             std::fs::create_dir_all(path.parent().unwrap()).unwrap();
             std::fs::write(path, names.iter().map(|name| format!("{name}{ending}\n")).collect::<String>()).unwrap();
         }
-        let set = open_irstd(root.path(), Split::Train, DecodeOptions::default()).unwrap();
-        assert_eq!((set.len(), open_irstd(root.path(), Split::Val, gray()).unwrap().len()), (2, 1));
+        let set = open_masks(root.path(), Split::Train, &MaskRules::default(), DecodeOptions::default()).unwrap();
+        assert_eq!(
+            (set.len(), open_masks(root.path(), Split::Val, &MaskRules::default(), gray()).unwrap().len()),
+            (2, 1)
+        );
         let sample = set.get(1).unwrap();
         assert_eq!(sample.image.dims(), [6, 7, 3]);
         let Target::Mask(mask) = sample.target else { panic!("a mask is expected") };
-        assert_eq!(mask.values().iter().map(|&value| value as u32).sum::<u32>(), 2);
+        assert_eq!(mask.labels.values().iter().map(|&value| value as u32).sum::<u32>(), 2);
         std::fs::remove_file(root.path().join(format!("masks/XDU1{suffix}.png"))).unwrap();
-        let problem = open_irstd(root.path(), Split::Val, gray()).map(|_| ()).unwrap_err().to_string();
+        let problem =
+            open_masks(root.path(), Split::Val, &MaskRules::default(), gray()).map(|_| ()).unwrap_err().to_string();
         assert!(problem.contains("no mask for \"XDU1"), "{problem}");
     }
 }
@@ -161,7 +165,7 @@ fn frames_have_masks_of_their_size() {
             &Image::filled(8, 8 + number as usize / 2, 1, 1),
         );
     }
-    let set = open_frames(root.path(), DecodeOptions::default()).unwrap();
+    let set = open_frames(root.path(), &MaskRules::default(), DecodeOptions::default()).unwrap();
     assert_eq!(set.len(), 3);
     assert!(set.get(0).is_ok());
     let problem = set.get(2).unwrap_err().to_string();

@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 use octant_data::decode::{Channels, DecodeOptions};
-use octant_data::readers::{FolderDataset, Split, TableDataset, open_irstd};
+use octant_data::readers::{FolderDataset, MaskRules, Split, TableDataset, open_masks};
 use octant_data::report::{SheetOptions, contact_sheet, survey, to_terminal};
 use octant_data::synth::{write_infrared, write_regression, write_shapes};
 use octant_data::{Cached, Dataset, Glyphs, Packed, SampleRng, Target, pack};
@@ -17,12 +17,15 @@ fn gray() -> DecodeOptions {
 fn infrared_scenes_have_small_targets_that_stand_out() {
     let folder = tempfile::tempdir().unwrap();
     write_infrared(folder.path(), 20, 128, 5).unwrap();
-    let set = open_irstd(folder.path(), Split::Train, gray()).unwrap();
-    assert_eq!((set.len(), open_irstd(folder.path(), Split::Val, gray()).unwrap().len()), (16, 4));
+    let set = open_masks(folder.path(), Split::Train, &MaskRules::default(), gray()).unwrap();
+    assert_eq!(
+        (set.len(), open_masks(folder.path(), Split::Val, &MaskRules::default(), gray()).unwrap().len()),
+        (16, 4)
+    );
     for index in 0..set.len() {
         let sample = set.get(index).unwrap();
         let Target::Mask(mask) = &sample.target else { panic!("a mask is expected") };
-        let pairs = || sample.image.bytes().iter().zip(mask.values());
+        let pairs = || sample.image.bytes().iter().zip(mask.labels.values());
         let marked = pairs().filter(|(_, mask)| **mask == 1).count();
         assert!((3..=150).contains(&marked), "scene {index}: {marked} pixels");
         let mean = |wanted: u8| {
@@ -73,7 +76,7 @@ fn packed_and_cached_sets_hold_the_same_samples() {
     equal(&*glyphs, &cached);
     equal(&*glyphs, &cached);
     write_infrared(folder.path(), 5, 64, 2).unwrap();
-    let masked = open_irstd(folder.path(), Split::Train, gray()).unwrap();
+    let masked = open_masks(folder.path(), Split::Train, &MaskRules::default(), gray()).unwrap();
     pack(&masked, &path).unwrap();
     equal(&masked, &Packed::open(&path).unwrap());
 }

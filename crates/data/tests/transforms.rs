@@ -1,7 +1,9 @@
 //! Images, masks and boxes stay together whatever is done to them, and recipes can be written down.
 #![allow(clippy::unwrap_used)]
 
-use octant_data::{AnyImage, LabeledBox, Pipeline, Sample, SampleRng, Target, Transform, TransformStep};
+use octant_data::{
+    AnyImage, IGNORED, LabelMask, LabeledBox, Pipeline, Sample, SampleRng, Target, Transform, TransformStep,
+};
 use octant_imaging::Image;
 
 /// A white rectangle on black, with its mask and with its box.
@@ -9,7 +11,9 @@ fn scene(height: usize, width: usize, target: &str) -> Sample {
     let inside = |row: usize, column: usize| (10..22).contains(&row) && (14..34).contains(&column);
     let image = Image::from_fn(height, width, 3, |row, column, _| inside(row, column) as u8 * 255);
     let target = match target {
-        "mask" => Target::Mask(Image::from_fn(height, width, 1, |row, column, _| inside(row, column) as u8)),
+        "mask" => Target::Mask(LabelMask::marked(Image::from_fn(height, width, 1, |row, column, _| {
+            inside(row, column) as u8
+        }))),
         _ => Target::Boxes(vec![LabeledBox { class: 3, x0: 14.0, y0: 10.0, x1: 34.0, y1: 22.0 }]),
     };
     Sample { image: AnyImage::U8(image), target }
@@ -36,11 +40,36 @@ fn masks_move_with_their_images() {
             let sample = pipeline.apply(scene(40, 48, "mask"), &mut SampleRng::new(1, 0, index)).unwrap();
             let Target::Mask(mask) = sample.target else { panic!("the mask is gone") };
             let AnyImage::U8(image) = sample.image else { panic!("the image is gone") };
+            let mask = mask.labels;
             assert_eq!(image.dims()[..2], mask.dims()[..2]);
             let pairs = image.values().chunks_exact(3).zip(mask.values());
             // Edges are soft in the image and hard in the mask; away from them they agree.
             let wrong = pairs.filter(|(pixel, mask)| (pixel[0] > 230 && **mask == 0) || (pixel[0] < 25 && **mask == 1));
             assert!(wrong.count() * 50 <= mask.values().len(), "pipeline {number}, sample {index}");
+        }
+    }
+}
+
+#[test]
+fn masks_of_classes_move_by_the_nearest_pixel_and_are_ignored_around_the_image() {
+    for (number, pipeline) in motions().into_iter().enumerate() {
+        for index in 0..10 {
+            // Every class in a band of its own; the image says which one it is.
+            let class = |row: usize| (1 + row / 10) as u8;
+            let image = Image::from_fn(40, 48, 3, |row, _, _| class(row) * 50);
+            let labels = Image::from_fn(40, 48, 1, |row, _, _| class(row));
+            let sample = Sample { image: AnyImage::U8(image), target: Target::Mask(LabelMask::of_classes(labels)) };
+            let moved = pipeline.apply(sample, &mut SampleRng::new(1, 0, index)).unwrap();
+            let (AnyImage::U8(image), Target::Mask(mask)) = (moved.image, moved.target) else { panic!("another kind") };
+            let labels = mask.labels.values();
+            assert!(labels.iter().all(|label| (1..=4).contains(label) || *label == IGNORED), "pipeline {number}");
+            // Black is only what lies around the image.
+            let wrong = image.values().chunks_exact(3).zip(labels).filter(|(pixel, label)| match pixel[0] {
+                0 => **label != IGNORED,
+                50 | 100 | 150 | 200 => **label != pixel[0] / 50,
+                _ => false,
+            });
+            assert!(wrong.count() * 20 <= labels.len(), "pipeline {number}, sample {index}");
         }
     }
 }
@@ -87,7 +116,7 @@ fn every_step_survives_a_round_trip_and_odd_images() {
         for index in 0..40 {
             let image = Image::from_fn(height, width, channels, |row, column, _| (row * 31 + column * 7) as u8);
             let mask = Image::from_fn(height, width, 1, |row, column, _| ((row + column) % 2) as u8);
-            let sample = Sample { image: AnyImage::U8(image), target: Target::Mask(mask) };
+            let sample = Sample { image: AnyImage::U8(image), target: Target::Mask(LabelMask::marked(mask)) };
             let sample = pipeline.apply(sample, &mut SampleRng::new(3, 0, index)).unwrap();
             assert!(sample.image.dims()[0].min(sample.image.dims()[1]) == 9);
         }

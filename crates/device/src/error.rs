@@ -6,6 +6,9 @@ use octant_runtime::RuntimeError;
 /// The result of opening a device.
 pub type Result<T, E = DeviceError> = std::result::Result<T, E>;
 
+/// More threads than this help no engine, and a system may not give them.
+pub(crate) const MOST_THREADS: usize = 1024;
+
 /// A device cannot be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum DeviceError {
@@ -18,9 +21,9 @@ pub enum DeviceError {
     /// The machine has no such device, or it cannot be reached.
     #[error("{0}; use `device = \"cpu\"`")]
     Missing(String),
-    /// The processor's engine cannot run without a thread.
-    #[error("the number of threads must be at least 1")]
-    NoThreads,
+    /// The processor's engine cannot run without a thread, nor with more than a machine can have.
+    #[error("the number of threads must lie within 1 and {MOST_THREADS}, not {0}")]
+    Threads(usize),
     /// A GPU that was named is not there, or none can be chosen.
     #[error("{0}")]
     Gpu(String),

@@ -75,7 +75,7 @@ fn kinds(name: &str) -> &'static [PluginKind] {
 
 fn cpu(options: &Options) -> Result<Arc<dyn Backend>> {
     Ok(Arc::new(match options.threads {
-        Some(0) => return Err(DeviceError::NoThreads),
+        Some(threads) if !(1..=error::MOST_THREADS).contains(&threads) => return Err(DeviceError::Threads(threads)),
         Some(threads) => CpuBackend::with_threads(threads)?,
         None => CpuBackend::new()?,
     }))

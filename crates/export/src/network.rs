@@ -1,15 +1,20 @@
 //! A network with its weights, traced so that the size of its batch may vary.
 
+use crate::affine::fold_channel_affines;
 use crate::{ExportError, half};
 use octant_graph::evaluate::evaluate;
-use octant_graph::passes;
+use octant_graph::passes::{self, Int8Ranges};
 use octant_graph::{
-    AttentionKernel, DType, Graph, GraphBuilder, HostTensor, KernelHint, LayerNormKernel, Node, Op, Shape, ValueId,
+    AttentionKernel, DType, Graph, GraphBuilder, HostTensor, KernelHint, LayerNormKernel, Node, Op, QuantizeKernel,
+    Shape, ValueId,
 };
 use std::collections::HashMap;
 
 /// Two batch sizes without a common factor: a number that follows the batch is distinguished from one that does not.
-const BATCHES: [usize; 2] = [2, 3];
+const BATCHES: [usize; 2] = [TRACED_BATCH, 3];
+
+/// The batch of [`Network::graph`].
+pub const TRACED_BATCH: usize = 2;
 
 /// A network with its weights, traced for two batch sizes. Numbers in which the traces differ follow the batch; all others
 /// are facts of the network.
@@ -73,12 +78,24 @@ impl Network {
         Ok(Network { graph, other, batch: None })
     }
 
+    /// The network with some layers in 8 bits. `ranges` are those that their activations were measured to have.
+    pub fn quantized(self, ranges: &Int8Ranges) -> Result<Network, ExportError> {
+        let quantized = |graph: &Graph| {
+            let activations: Vec<usize> = (0..graph.inputs().len()).collect();
+            let made = passes::quantized(graph, &activations, ranges);
+            let made = made.map_err(|error| ExportError::Refused(error.to_string()))?;
+            Ok::<Graph, ExportError>(passes::dead_code(&fold(&made)?))
+        };
+        Ok(Network { graph: quantized(&self.graph)?, other: quantized(&self.other)?, batch: self.batch })
+    }
+
     /// The network for batches of one size instead of any.
     pub fn with_batch(self, batch: usize) -> Network {
         Network { batch: Some(batch), ..self }
     }
 
-    pub(crate) fn graph(&self) -> &Graph {
+    /// The network for a batch of [`TRACED_BATCH`], with its weights as constants.
+    pub fn graph(&self) -> &Graph {
         &self.graph
     }
 
@@ -118,7 +135,8 @@ pub(crate) fn prepared(
 ) -> Result<Graph, ExportError> {
     let graph = passes::inline_unless(graph, keeps);
     let graph = if half { half::retyped(&graph)? } else { graph };
-    Ok(passes::dead_code(&passes::simplify(&fold(&bind(&graph, weights)?)?)))
+    let folded = fold_channel_affines(&passes::simplify(&fold(&bind(&graph, weights)?)?));
+    Ok(passes::dead_code(&folded))
 }
 
 /// The graph with some inputs as constants.
@@ -188,7 +206,12 @@ fn fold(graph: &Graph) -> Result<Graph, ExportError> {
 
 fn folded(builder: &GraphBuilder, node: &Node, inputs: &[ValueId]) -> Option<Vec<HostTensor>> {
     let is_repetition = matches!(node.op, Op::Broadcast { .. });
-    if matches!(node.op, Op::Constant(_) | Op::Barrier) || is_repetition || !node.op.bodies().is_empty() {
+    let is_whole = match &node.op {
+        // Weights are stored in 8 bits; reading them back is left to the runtime.
+        Op::Call { kernel: Some(hint), .. } => hint.name == QuantizeKernel::QUANTIZE,
+        op => op.bodies().is_empty(),
+    };
+    if matches!(node.op, Op::Constant(_) | Op::Barrier) || is_repetition || !is_whole {
         return None;
     }
     // A repeated constant is read through its repetition.

@@ -5,9 +5,12 @@
 
 mod support;
 
+use octant_export::int8::{Calibration, RangeRule};
 use octant_export::onnx::{OnnxOptions, export};
-use octant_export::{ExportError, Network, NetworkOptions};
+use octant_export::{ExportError, Network, NetworkOptions, TRACED_BATCH};
 use octant_graph::HostTensor;
+use octant_graph::evaluate::evaluate;
+use octant_graph::passes::quantized;
 use octant_zoo::ModelEntry;
 use std::ffi::OsStr;
 use std::path::Path;
@@ -30,6 +33,51 @@ fn write(entry: &ModelEntry, folder: &Path) -> Result<(), ExportError> {
         }
     }
     Ok(())
+}
+
+/// Writes a network in 8 bits between the ranges of its own images, and what the reference evaluator makes of it.
+fn write_int8(entry: &ModelEntry, folder: &Path) {
+    let (graph, specs) = traced(entry, TRACED_BATCH).unwrap();
+    let weights = weights(&specs);
+    let exact =
+        Network::new(|batch| Ok::<_, ExportError>(traced(entry, batch)?.0), &weights, NetworkOptions::default())
+            .unwrap();
+    let (images, _) = expected(entry, TRACED_BATCH, &weights);
+    let mut calibration = Calibration::new(&exact).unwrap();
+    calibration.add(&evaluate(&calibration.program(), std::slice::from_ref(&images)).unwrap());
+    let ranges = calibration.ranges(RangeRule::MinMax);
+    assert_eq!(ranges.len(), calibration.layers().count(), "{}", entry.name);
+    let model = export(&exact.quantized(&ranges).unwrap(), &OnnxOptions::default()).unwrap();
+    std::fs::write(folder.join(format!("{}.onnx", entry.name)), model.to_bytes()).unwrap();
+    // The same network with its weights as inputs, as predictions and evaluations have it.
+    let names: Vec<_> = graph.input_names().to_vec();
+    let activations: Vec<usize> = (0..names.len()).filter(|&input| !weights.contains_key(&*names[input])).collect();
+    let coarse = quantized(&graph, &activations, &ranges).unwrap();
+    let inputs: Vec<HostTensor> =
+        names.iter().map(|name| weights.get(&**name).cloned().unwrap_or_else(|| images.clone())).collect();
+    let output = evaluate(&coarse, &inputs).unwrap().remove(0);
+    for (ending, tensor) in [("x", &images), ("y", &output)] {
+        let path = folder.join(format!("{}.{TRACED_BATCH}.{ending}.npy", entry.name));
+        octant_tensor::write_npy(&path, &channels_first(tensor)).unwrap();
+    }
+}
+
+#[test]
+fn onnxruntime_computes_in_8_bits_what_we_do() {
+    let folder = tempfile::tempdir().unwrap();
+    let names = ["resnet-tiny", "mobilenet_v3-tiny", "unet-tiny", "vit-test"];
+    names.iter().for_each(|name| write_int8(octant_zoo::find(name).unwrap(), folder.path()));
+    let Some(python) = octant_testing::oracle::python("onnxruntime running models in 8 bits") else { return };
+    for row in checked(&python, folder.path()).lines() {
+        // Sums of steps are rounded once more where a layer's result is stored, by either side in its own order.
+        assert!(difference(row).is_some_and(|difference| difference < 0.06), "{row}");
+        let (_, optimized) = row.split_once("\"optimized\": ").unwrap();
+        let is_integer = optimized.contains("QLinearConv") || optimized.contains("MatMulIntegerToFloat");
+        // A convolution whose result the network returns is not rounded.
+        let is_exact =
+            optimized.contains("FusedConv") || optimized.contains("\"Conv\"") && !optimized.contains("\"Conv\": 1,");
+        assert!(is_integer && !is_exact, "{row}");
+    }
 }
 
 /// Images as ONNX has them.
@@ -107,7 +155,10 @@ fn convolutional_networks_need_no_transposes() {
 
 /// Whether a row reports a difference within 1e-4 of the largest output.
 fn is_equal(row: &str) -> bool {
-    let difference =
-        row.split("\"difference\": ").nth(1).and_then(|rest| rest.trim_end_matches('}').parse::<f64>().ok());
-    difference.is_some_and(|difference| difference < 1e-4)
+    difference(row).is_some_and(|difference| difference < 1e-4)
+}
+
+/// The difference that a row reports, as a part of the largest output.
+fn difference(row: &str) -> Option<f64> {
+    row.split("\"difference\": ").nth(1)?.trim_end_matches('}').parse().ok()
 }

@@ -89,6 +89,16 @@ impl Graph {
         &self.nodes[self.values[value.index()].producer]
     }
 
+    /// The same graph with other outputs: any of its values.
+    pub fn with_outputs(mut self, outputs: Vec<ValueId>) -> Graph {
+        debug_assert!(
+            outputs.iter().all(|output| output.index() < self.values.len()),
+            "outputs are values of the graph"
+        );
+        self.outputs = outputs;
+        self
+    }
+
     /// The same graph with its inputs in another order: the new input `i` is the old input `order[i]`. Tracing declares
     /// inputs as it meets them; a program sorts them by purpose.
     pub fn with_inputs_ordered(mut self, order: &[usize]) -> Graph {

@@ -26,7 +26,7 @@ mod uses;
 pub mod verify;
 
 pub use builder::GraphBuilder;
-pub use composites::{AttentionKernel, AttentionOptions, LayerNormKernel};
+pub use composites::{AttentionKernel, AttentionOptions, LayerNormKernel, QuantizeKernel};
 pub use graph::{Graph, Node, NodeId, ValueId, ValueInfo};
 pub use octant_tensor::{DType, HostTensor, Shape};
 pub use op::{

@@ -7,6 +7,7 @@
 //! Start reading at [`optimize`].
 
 mod inline;
+mod int8;
 mod merge;
 mod order;
 mod pack;
@@ -14,6 +15,7 @@ mod replace;
 mod simplify;
 
 pub use inline::{inline_calls, inline_unless};
+pub use int8::{Contraction, Int8Ranges, LayerRange, contractions, noise_of_layers, quantized};
 pub use merge::dead_code;
 pub use merge::fold_constants;
 pub use merge::merge_equal;

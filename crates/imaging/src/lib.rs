@@ -22,6 +22,7 @@ mod image;
 pub mod lanes;
 pub mod mask;
 pub mod mix;
+pub mod palette;
 pub mod resize;
 mod semantics;
 mod simd;

@@ -151,7 +151,7 @@ impl StepRequest {
             precision: octant_recipe::precision(&self.precision)?,
             ..subject.recipe.step.clone()
         };
-        let plan = StepPlan { task, evaluation: None, mesh, step, phase: subject.phase.clone() };
+        let plan = StepPlan { task, evaluation: None, mesh, step, phase: subject.phase.clone(), int8: None };
         let batch = synthetic_batch(subject);
         Ok(match self.mode {
             StepMode::Train => Box::new(Training::new(backend, &plan, &batch, self.profile)?),
@@ -221,7 +221,9 @@ struct Predicting {
 impl Predicting {
     fn new(backend: &Arc<dyn Backend>, plan: &StepPlan, batch: &Batch, profile: bool) -> Result<Predicting> {
         let traced = prediction(plan)?;
-        let executable = backend.compile(&traced.program, &options(profile))?;
+        // As a server compiles it.
+        let compile = CompileOptions { measured: true, ..options(profile) };
+        let executable = backend.compile(&traced.program, &compile)?;
         let upload = |tensor: &HostTensor| backend.upload(tensor, &Mesh::single(), &Sharding::REPLICATED);
         let variables = traced.variables.iter().map(|spec| upload(&spec.initial(0)));
         let inputs: Result<Vec<Buffer>, _> = variables.chain([upload(&batch.images)]).collect();

@@ -3,14 +3,14 @@
 //! Each statistic is a function of the graph that returns a flat f32 vector for one batch, with a matching function (or
 //! struct) on the host that turns sums over any number of batches into numbers. Sums can be added over batches, epochs
 //! and devices in any order, so nothing has to be fetched per step. f32 counts exactly up to 2²⁴, so counts are
-//! chosen to stay small: marked pixels, never all pixels.
+//! chosen to stay small: marked pixels, never all pixels, or parts of counts.
 //!
 //! Two metrics cannot be summed and need every prediction on the host: detection of components ([`Detection`]) and of
 //! boxes ([`boxes`]).
 //!
 //! [`features`] evaluates features by their neighbors and by a linear probe.
 //!
-//! Start reading at [`classes`], then [`masks`].
+//! Start reading at [`classes`], then [`masks`] and [`pixels`].
 
 pub mod boxes;
 pub mod classes;
@@ -19,6 +19,7 @@ mod detection;
 pub mod features;
 pub mod images;
 pub mod masks;
+pub mod pixels;
 pub mod roc;
 pub mod values;
 

@@ -210,3 +210,18 @@ fn programs_suppress_as_the_host_does() {
         }
     }
 }
+
+/// Ultralytics evaluates boxes before they are cut at the image's border, COCO's files of results have them cut.
+#[test]
+fn boxes_beyond_the_border_counted_as_if_they_ended_there() {
+    let rectangle = |width| Rectangle { x: 0.0, y: 0.0, width, height: 10.0 };
+    let truth = GroundTruthBox::new(0, rectangle(10.0));
+    let found = |width| vec![PredictedBox { class: 0, rectangle: rectangle(width), score: 0.9 }];
+    let mut scores = BoxScores::new(1);
+    scores.observe_cut(vec![truth], found(10.0), found(16.0));
+    assert_eq!(scores.coco().figures[0], 1.0);
+    // 10 of 16 pixels are right at 0.50, 0.55 and 0.60 alone.
+    let report = scores.report();
+    assert!((report.interpolated[0] - 0.3 * report.interpolated[1]).abs() < 1e-9, "{:?}", report.interpolated);
+    assert!(report.interpolated[1] > 0.99 && scores.interpolated().map50() == report.interpolated[1]);
+}

@@ -61,7 +61,7 @@ fn training_step(name: &str) -> Result<(TracedStep, Vec<HostTensor>), Box<dyn Er
             Arc::new(Classify { model, image, normalize: None, smoothing: 0.0, mixed: false })
         }
         octant_zoo::ModelTask::Segment => {
-            Arc::new(Segment { model, image, normalize: None, loss: MaskLoss::SlsIou, warm_up: false })
+            Arc::new(Segment { model, image, normalize: None, loss: MaskLoss::SlsIou.into(), warm_up: false })
         }
         octant_zoo::ModelTask::Detect => Arc::new(Detect::new(model, image, None, 32, 1)),
         octant_zoo::ModelTask::Translate => {

@@ -4,8 +4,10 @@
 //! program's part of the key comes first in the file's name, so that a miss can report what has changed since the program
 //! was last compiled. Entries carry a check sum; whatever does not match is deleted and compiled again, never an error.
 
+mod stored;
 mod times;
 
+pub use stored::{StoreLimits, StoredFile};
 pub use times::PastCompileTime;
 
 use crate::{Plugin, XlaCompileOptions};
@@ -107,7 +109,10 @@ impl ExecutableCache {
         let path = self.folder.join(key.file_name());
         match fs::read(&path) {
             Ok(contents) => match payload(&contents, key) {
-                Some(executable) => Lookup::Hit(executable.to_vec()),
+                Some(executable) => {
+                    self.touch(&path);
+                    Lookup::Hit(executable.to_vec())
+                }
                 None => {
                     self.discard(key);
                     Lookup::Miss("the stored executable was damaged and has been deleted".to_string())
@@ -129,6 +134,8 @@ impl ExecutableCache {
             // A full disk is the likely reason: do not leave half an entry on it.
             let _ = fs::remove_file(&partial);
         }
+        // What cannot be deleted now is deleted after a later compilation.
+        let _ = self.clean(&StoreLimits::default());
         written
     }
 
@@ -144,6 +151,11 @@ impl ExecutableCache {
                 let _ = fs::remove_file(entry.path());
             }
         }
+    }
+
+    /// Where it is.
+    pub fn folder(&self) -> &Path {
+        &self.folder
     }
 
     /// The entry of that key.

@@ -10,7 +10,7 @@ use octant_data::{AnyImage, Pipeline, Sample, SampleRng, Target, Transform};
 use octant_imaging::Image;
 use octant_metrics::boxes::{PredictedBox, Rectangle, Suppression, suppress};
 use octant_recipe::TaskOutput;
-use octant_tensor::HostTensor;
+use octant_tensor::{DType, HostTensor};
 
 /// How images are prepared for a network, and how its numbers are read.
 pub(crate) struct Preparation {
@@ -64,7 +64,7 @@ impl Preparation {
             TaskOutput::Image => {
                 (Form::Tiled { multiple: model.multiple(), enlarges: model.enlarges() }, Decoder::Image)
             }
-            TaskOutput::Mask => (transform()?, Decoder::Mask),
+            TaskOutput::Mask => (transform()?, Decoder::Mask(names)),
             TaskOutput::Values => (transform()?, Decoder::Values(names)),
             TaskOutput::Classes => (transform()?, Decoder::Classes(names)),
         };
@@ -134,7 +134,7 @@ pub(crate) fn tiled(
 pub(crate) enum Decoder {
     Classes(Names),
     Values(Names),
-    Mask,
+    Mask(Names),
     /// Rows of corners and scores per class; a head without repeated boxes needs no suppression.
     Boxes {
         classes: usize,
@@ -158,7 +158,7 @@ impl Decoder {
                 Ok(Output::Classes(Classes { scores: numbers(batch, row)?, names: names.clone() }))
             }
             Decoder::Values(names) => Ok(Output::Values(Values { values: numbers(batch, row)?, names: names.clone() })),
-            Decoder::Mask => mask(batch, row, prepared),
+            Decoder::Mask(names) => mask(batch, row, prepared, names),
             Decoder::Image => image(batch, row).map(Output::Image),
             Decoder::Boxes { classes, suppresses, names } => {
                 let rows = row_of(batch.elements::<f32>()?, batch, row);
@@ -180,12 +180,16 @@ impl PreparedImage {
         self.image.values()
     }
 
+    /// Where the original lies in what the network saw.
+    fn placed(&self) -> Result<Placed> {
+        self.placed.ok_or_else(|| -> PredictError {
+            refusal!("the recipe's eval_transform moves pixels at random, so masks cannot be mapped back to the images")
+        })
+    }
+
     /// Scores per pixel of what the network saw, per pixel of the original.
     pub(crate) fn scores(&self, batch: &HostTensor, row: usize) -> Result<Image<u8>> {
-        let placed = self.placed.ok_or_else(|| -> PredictError {
-            refusal!("the recipe's eval_transform moves pixels at random, so masks cannot be mapped back to the images")
-        })?;
-        Ok(placed.back(&image(batch, row)?, 0))
+        Ok(self.placed()?.back(&image(batch, row)?, 0))
     }
 
     /// A box of the square in pixels of the original.
@@ -214,9 +218,15 @@ pub(crate) fn image(batch: &HostTensor, row: usize) -> Result<Image<u8>> {
     Ok(Image::new(height, width, channels, values)?)
 }
 
-/// Scores per pixel of what the network saw, as marked pixels of the original.
-fn mask(batch: &HostTensor, row: usize, prepared: &PreparedImage) -> Result<Output> {
+/// What the network made of every pixel that it saw, as classes of the original's pixels.
+fn mask(batch: &HostTensor, row: usize, prepared: &PreparedImage, names: &Names) -> Result<Output> {
     const MARKED: u8 = 128;
-    let scores = prepared.scores(batch, row)?;
-    Ok(Output::Mask(Mask { marked: scores.map(|score| if score >= MARKED { 255 } else { 0 }) }))
+    let names = names.clone();
+    if batch.dtype() == DType::U8 {
+        let scores = prepared.scores(batch, row)?;
+        return Ok(Output::Mask(Mask { classes: scores.map(|score| u8::from(score >= MARKED)), count: 1, names }));
+    }
+    let &[_, height, width, count] = batch.dims() else { refuse!("the network makes {}, no logits", batch.shape()) };
+    let logits = row_of(batch.elements::<f32>()?, batch, row);
+    Ok(Output::Mask(Mask { classes: prepared.placed()?.classes(logits, [height, width, count]), count, names }))
 }

@@ -1,6 +1,7 @@
 //! Predictions drawn onto images.
 
 use octant_data::LabeledBox;
+use octant_imaging::palette::class_color;
 use octant_imaging::{Image, font};
 use octant_metrics::boxes::PredictedBox;
 
@@ -77,6 +78,20 @@ pub fn mask(
                 (false, true) => [255, 220, blue / 3],
                 (false, false) => [red, green, blue],
             });
+        }
+    }
+    canvas
+}
+
+/// The image, enlarged by a whole factor, with every class but the first one in its color, half transparent.
+pub fn classes(image: &Image<u8>, factor: usize, labels: &Image<u8>) -> Image<u8> {
+    let mut canvas = enlarged(image, factor);
+    for row in 0..canvas.height() {
+        for (column, pixel) in canvas.row_mut(row).chunks_exact_mut(3).enumerate() {
+            let label = labels.pixel(row / factor, column / factor)[0];
+            if label != 0 {
+                pixel.iter_mut().zip(class_color(label)).for_each(|(value, color)| *value = *value / 2 + color / 2);
+            }
         }
     }
     canvas

@@ -59,7 +59,8 @@ impl Predictor {
         let task = network.task(image)?;
         let batch_size = options.batch_size.unwrap_or(recipe.step.batch_size).min(dataset.len()).max(1);
         let step = StepOptions { batch_size, ..recipe.step.clone() };
-        let plan = StepPlan { mesh: options.mesh.clone(), step, ..StepPlan::new(task.clone(), batch_size) };
+        let int8 = network.int8.clone();
+        let plan = StepPlan { mesh: options.mesh.clone(), step, int8, ..StepPlan::new(task.clone(), batch_size) };
         let evaluator = Evaluator::new(backend, &plan, &CompileOptions::default(), &network.values)?;
         let config = LoaderConfig {
             batch_size,

@@ -4,8 +4,7 @@ use crate::error::{PredictError, Result, refusal, refuse};
 use crate::programs::Key;
 use crate::{Layer, Predictor};
 use octant_archive::save_safetensors;
-use octant_data::decode::{Channels, DecodeOptions};
-use octant_data::readers::{TableDataset, images_below};
+use octant_data::readers::images_below;
 use octant_data::{Dataset, LastBatch, Loader, LoaderConfig, Targets};
 use octant_metrics::features::{
     FeatureSet, Labeled, LinearProbe, ProbeSettings, TEMPERATURE, accuracy, frechet_distance, kernel_distance,
@@ -68,13 +67,10 @@ impl Extractor<'_> {
 
     /// All images in a folder and below it, in the order of their names, and their paths below it.
     pub fn images_of(&self, folder: &Path) -> Result<(Arc<dyn Dataset>, Vec<PathBuf>)> {
-        let entry = self.predictor.network().entry()?;
-        let channels = if entry.preprocessing.input[2] == 1 { Channels::Gray } else { Channels::Rgb };
-        let options = DecodeOptions { channels, eight_bits: true, ..DecodeOptions::default() };
-        let dataset = TableDataset::unlabeled(folder, options)?;
+        let dataset = self.predictor.network().images_in(folder)?;
         let below = |path: PathBuf| path.strip_prefix(folder).map(Path::to_path_buf).unwrap_or(path);
         let paths = images_below(folder)?.into_iter().map(below).collect();
-        Ok((Arc::new(dataset), paths))
+        Ok((dataset, paths))
     }
 
     fn all(&self, dataset: Arc<dyn Dataset>, progress: BatchProgress) -> Result<(HostTensor, Vec<usize>)> {

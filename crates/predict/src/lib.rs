@@ -49,12 +49,13 @@ pub use downloads::{Downloads, PRETRAINED, Progress};
 pub use error::{PredictError, Result};
 pub use evaluate::{EvalOptions, Evaluation};
 pub use export::{
-    ExportCheck, ExportFormat, ExportedFacts, OnnxExport, PeerChoice, PeerRuntime, StablehloExport, check_export,
-    exported_network,
+    CalibrationOptions, CalibrationReport, ExportCheck, ExportFormat, ExportedFacts, OnnxExport, PeerChoice,
+    PeerRuntime, StablehloExport, check_export, exported_network,
 };
 pub use features::{Distances, Extractor, separation, write_features};
 pub use job::JobEvent;
 pub use network::{ModelChoice, Network, NetworkFile, WeightSource};
+pub use octant_export::int8::RangeRule;
 pub use octant_export::onnx::OnnxModel;
 pub use octant_export::stablehlo::{StablehloContainer, StablehloModel};
 pub use octant_export::{Port, WrittenFiles};

@@ -2,7 +2,10 @@
 
 use crate::error::{Result, refusal, refuse};
 use octant_archive::{Archive, Fit};
-use octant_data::{Pipeline, TransformStep};
+use octant_data::decode::{Channels, DecodeOptions};
+use octant_data::readers::TableDataset;
+use octant_data::{Dataset, Pipeline, TransformStep};
+use octant_graph::passes::Int8Ranges;
 use octant_nn::{Precision, VariableSpec};
 use octant_recipe::{Recipe, TaskEntry, TaskOutput};
 use octant_tensor::HostTensor;
@@ -52,6 +55,8 @@ pub struct Network {
     pub warm_up: bool,
     /// Height and width that the network was trained with, where the weights say so.
     pub trained_on: Option<[usize; 2]>,
+    /// The layers that are computed in 8 bits, between the values that [`calibrate`](Network::calibrate) measured.
+    pub int8: Option<Arc<Int8Ranges>>,
     /// Where the weights came from.
     pub source: WeightSource,
     /// What should be known of them: a head that was initialized at random, their license.
@@ -132,6 +137,15 @@ impl NetworkFile {
         found.ok_or_else(|| refusal!("the weights have no head to predict with"))
     }
 
+    /// The recipe to open data with: masks are read with as many classes as the weights have, whatever other masks hold.
+    pub fn recipe_for_data(&self) -> Result<Recipe> {
+        let mut recipe = self.recipe.clone();
+        if TaskEntry::named(&recipe.task)?.output == TaskOutput::Mask {
+            recipe.classes = Some(self.outputs()?);
+        }
+        Ok(recipe)
+    }
+
     /// The network with the head that the weights have.
     pub fn network(self) -> Result<Network> {
         let outputs = self.outputs()?;
@@ -154,6 +168,7 @@ impl NetworkFile {
             values: Values::of(&specs, loaded.values),
             warm_up,
             trained_on,
+            int8: None,
             source,
             remarks,
         })
@@ -241,7 +256,8 @@ impl Network {
         let published = || entry.map(|entry| published_names(entry, outputs)).unwrap_or_default();
         let names = if card.names.is_empty() { published() } else { card.names };
         let (trained_on, warm_up) = (card.image, card.warm_up);
-        Network { recipe, outputs, names, values: Values::of(&specs, values), warm_up, trained_on, source, remarks }
+        let values = Values::of(&specs, values);
+        Network { recipe, outputs, names, values, warm_up, trained_on, int8: None, source, remarks }
     }
 
     /// Its line of the zoo.
@@ -283,6 +299,13 @@ impl Network {
     /// The task over images of that size.
     pub fn task(&self, image: [usize; 3]) -> Result<Arc<dyn Task>> {
         Ok(octant_recipe::task(&self.recipe, self.outputs, image, self.warm_up)?)
+    }
+
+    /// All images in a folder and below it, in the order of their names, with the channels that the network takes.
+    pub fn images_in(&self, folder: &Path) -> Result<Arc<dyn Dataset>> {
+        let channels = if self.entry()?.preprocessing.input[2] == 1 { Channels::Gray } else { Channels::Rgb };
+        let options = DecodeOptions { channels, eight_bits: true, ..DecodeOptions::default() };
+        Ok(Arc::new(TableDataset::unlabeled(folder, options)?))
     }
 
     /// How images are prepared. Where the recipe leaves them as they are, because all of its own have one size, others are

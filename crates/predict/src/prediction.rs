@@ -2,6 +2,7 @@
 
 use crate::draw;
 use octant_imaging::Image;
+use octant_imaging::palette::class_color;
 use octant_metrics::boxes::{PredictedBox, Rectangle};
 use octant_tensor::HostTensor;
 use serde_json::{Map, Value, json};
@@ -31,7 +32,7 @@ pub enum Output {
     Classes(Classes),
     /// Numbers.
     Values(Values),
-    /// Which pixels are marked.
+    /// Which pixels are marked, or the class of every pixel.
     Mask(Mask),
     /// Objects with classes.
     Boxes(Boxes),
@@ -97,19 +98,59 @@ pub struct Values {
     pub names: Names,
 }
 
-/// Which pixels of the original image are marked.
+/// The class of every pixel of the original image.
 #[derive(Debug, Clone)]
 pub struct Mask {
-    /// 0 or 255 per pixel of the original image.
-    pub marked: Image<u8>,
+    /// The number of the class of every pixel. A network that marks a single class has 1 where it is, and 0 elsewhere.
+    pub classes: Image<u8>,
+    /// How many classes the network knows; 1 where it marks a single one.
+    pub count: usize,
+    /// The names of the classes.
+    pub names: Names,
+}
+
+/// What a mask has of one class.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ClassArea {
+    /// The number of the class.
+    pub class: usize,
+    /// How many pixels have it.
+    pub pixels: usize,
+    /// Their share of the image.
+    pub share: f64,
 }
 
 impl Mask {
-    /// How many pixels are marked, and how many connected regions they form.
+    /// Whether the network marks a single class.
+    pub fn is_of_one_class(&self) -> bool {
+        self.count == 1
+    }
+
+    /// 255 where a single class is marked and 0 elsewhere; the class of every pixel where there are several. What is written
+    /// as a file and served.
+    pub fn levels(&self) -> Image<u8> {
+        if self.is_of_one_class() { self.classes.map(|class| 255 * class) } else { self.classes.clone() }
+    }
+
+    /// The color that each class is drawn in, by its number: the color map of VOC.
+    pub fn palette(&self) -> Vec<[u8; 3]> {
+        (0..self.count.clamp(2, 256)).map(|class| class_color(class as u8)).collect()
+    }
+
+    /// How many pixels are marked, and how many connected regions they form; of several classes all but the first one count.
     pub fn counts(&self) -> [usize; 2] {
-        let marked: Vec<bool> = self.marked.values().iter().map(|&value| value > 0).collect();
+        let marked: Vec<bool> = self.classes.values().iter().map(|&value| value > 0).collect();
         let pixels = marked.iter().filter(|&&marked| marked).count();
-        [pixels, octant_metrics::components(&marked, self.marked.width()).len()]
+        [pixels, octant_metrics::components(&marked, self.classes.width()).len()]
+    }
+
+    /// The classes that any pixel has, by their numbers.
+    pub fn areas(&self) -> Vec<ClassArea> {
+        let mut counts = [0usize; 256];
+        self.classes.values().iter().for_each(|&class| counts[usize::from(class)] += 1);
+        let all = self.classes.values().len().max(1) as f64;
+        let present = counts.into_iter().enumerate().filter(|(_, pixels)| *pixels > 0);
+        present.map(|(class, pixels)| ClassArea { class, pixels, share: pixels as f64 / all }).collect()
     }
 }
 
@@ -167,7 +208,8 @@ impl Prediction {
     pub fn csv_header(&self) -> String {
         match &self.output {
             Output::Classes(_) => "path,class,name,probability".into(),
-            Output::Mask(_) => "path,marked_pixels,components".into(),
+            Output::Mask(mask) if mask.is_of_one_class() => "path,marked_pixels,components".into(),
+            Output::Mask(_) => "path,class,name,pixels,share".into(),
             Output::Boxes(_) => "path,class,name,score,left,top,right,bottom".into(),
             Output::Image(_) => "path,height,width".into(),
             Output::Features(_) => "path,elements".into(),
@@ -191,9 +233,15 @@ impl Prediction {
                 let text: Vec<String> = values.iter().map(f64::to_string).collect();
                 vec![format!("{source},{}", text.join(","))]
             }
-            Output::Mask(mask) => {
+            Output::Mask(mask) if mask.is_of_one_class() => {
                 let [pixels, components] = mask.counts();
                 vec![format!("{source},{pixels},{components}")]
+            }
+            Output::Mask(mask) => {
+                let row = |ClassArea { class, pixels, share }: ClassArea| {
+                    format!("{source},{class},{},{pixels},{share:.6}", csv_field(mask.names.of(class)))
+                };
+                mask.areas().into_iter().map(row).collect()
             }
             Output::Boxes(boxes) => {
                 let row = |found: &PredictedBox| {
@@ -233,6 +281,10 @@ impl Prediction {
                 add("values", json!(values));
                 add("columns", Value::Object(columns.collect()));
             }
+            Output::Mask(mask) if !mask.is_of_one_class() => {
+                let listed = |ClassArea { class, pixels, share }: ClassArea| json!({ "class": class, "name": mask.names.of(class), "pixels": pixels, "share": share, "color": class_color(class as u8) });
+                add("classes", mask.areas().into_iter().map(listed).collect());
+            }
             Output::Mask(mask) => {
                 let [pixels, components] = mask.counts();
                 add("marked_pixels", pixels.into());
@@ -251,12 +303,15 @@ impl Prediction {
         object
     }
 
-    /// The original image with the prediction drawn on it: boxes with names, marked pixels in red; an image that was made
+    /// The original image with the prediction drawn on it: boxes with names, marked pixels in red, classes in their colors; an image that was made
     /// instead of it. Nothing where there is nothing to draw.
     pub fn draw(&self, image: &Image<u8>) -> Option<Image<u8>> {
         match &self.output {
             Output::Boxes(boxes) => Some(draw::boxes(image, 1, &[], &boxes.shown, boxes.names.all())),
-            Output::Mask(mask) => Some(draw::mask(image, 1, |row, column| mask.marked.pixel(row, column)[0] > 0, None)),
+            Output::Mask(mask) if mask.is_of_one_class() => {
+                Some(draw::mask(image, 1, |row, column| mask.classes.pixel(row, column)[0] > 0, None))
+            }
+            Output::Mask(mask) => Some(draw::classes(image, 1, &mask.classes)),
             Output::Image(made) => Some(made.clone()),
             Output::Classes(_) | Output::Values(_) | Output::Features(_) => None,
         }

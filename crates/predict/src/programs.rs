@@ -2,6 +2,7 @@
 
 use crate::error::{Result, refusal};
 use crate::network::Network;
+use octant_graph::passes::quantized;
 use octant_graph::{DType, Shape, Trace};
 use octant_nn::{Context, Mode};
 use octant_recipe::{NormalizationMode, Recipe};
@@ -102,6 +103,7 @@ pub(crate) struct Programs {
     compiled: Mutex<HashMap<Key, Entry>>,
     /// Blocks for inputs that no run reads now.
     staging: Mutex<Vec<Arc<AlignedBytes>>>,
+    compile: CompileOptions,
 }
 
 /// Blocks for inputs that are kept: as many as calls that run at once, within reason.
@@ -123,13 +125,14 @@ impl std::ops::Deref for Staged {
 }
 
 impl Programs {
-    /// Uploads the weights.
-    pub fn new(backend: Arc<dyn Backend>, network: &Network) -> Result<Programs> {
+    /// Uploads the weights. Kernels of programs may be measured for speed.
+    pub fn new(backend: Arc<dyn Backend>, network: &Network, measured: bool) -> Result<Programs> {
         let upload = |(path, value): (&String, &HostTensor)| -> Result<(String, Buffer)> {
             Ok((path.clone(), backend.upload(value, &Mesh::single(), &Sharding::REPLICATED)?))
         };
         let weights = network.values.iter().map(upload).collect::<Result<_>>()?;
-        Ok(Programs { backend, weights, compiled: Mutex::default(), staging: Mutex::default() })
+        let compile = CompileOptions { measured, ..CompileOptions::default() };
+        Ok(Programs { backend, weights, compiled: Mutex::default(), staging: Mutex::default(), compile })
     }
 
     /// The device.
@@ -187,7 +190,7 @@ impl Programs {
             return Ok(compiled.clone());
         }
         let (program, paths) = traced(key, network)?;
-        let executable = self.backend.compile(&program, &CompileOptions::default())?;
+        let executable = self.backend.compile(&program, &self.compile)?;
         let weight = |path: &String| {
             let found = self.weights.get(path).cloned();
             found.ok_or_else(|| refusal!("the weights have no {path}; they belong to another model"))
@@ -236,7 +239,7 @@ pub(crate) fn traced(key: &Key, network: &Network) -> Result<(Program, Vec<Strin
     if key.layer == Layer::Prediction && key.input.dtype() == DType::U8 {
         let task = network.task([height, width, channels])?;
         let step = StepOptions { batch_size: batch, ..network.recipe.step.clone() };
-        let plan = StepPlan { step, ..StepPlan::new(task, batch) };
+        let plan = StepPlan { step, int8: network.int8.clone(), ..StepPlan::new(task, batch) };
         let traced = step::prediction(&plan)?;
         return Ok((traced.program, traced.variables.into_iter().map(|spec| spec.path).collect()));
     }
@@ -272,5 +275,10 @@ pub(crate) fn traced(key: &Key, network: &Network) -> Result<(Program, Vec<Strin
     let graph = trace.finish(&[result.convert(DType::F32)])?;
     // The trace declared the images first; programs here read them last.
     let order: Vec<usize> = (1..graph.inputs().len()).chain([0]).collect();
-    Ok((Program::new("prediction", graph.with_inputs_ordered(&order)), paths))
+    let graph = graph.with_inputs_ordered(&order);
+    let graph = match &network.int8 {
+        Some(ranges) => quantized(&graph, &[paths.len()], ranges)?,
+        None => graph,
+    };
+    Ok((Program::new("prediction", graph), paths))
 }

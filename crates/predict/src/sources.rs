@@ -2,7 +2,7 @@
 
 use crate::error::{Result, io, refuse};
 use crate::video::is_video;
-use crate::{Downloads, Progress};
+use crate::{Downloads, PredictError, Progress};
 use octant_data::decode::ImageFileFormat;
 use octant_data::readers::files_below;
 use std::collections::HashSet;
@@ -26,12 +26,14 @@ impl Source {
 }
 
 /// All files that were named, and those in named folders that are neither image nor video.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Default)]
 pub struct Sources {
     /// In the order in which they were named; those of a folder in the order of names.
     pub files: Vec<Source>,
     /// Files in folders that are not predicted.
     pub skipped: Vec<PathBuf>,
+    /// Addresses that could not be fetched, and why.
+    pub unreachable: Vec<(PathBuf, PredictError)>,
     taken: HashSet<PathBuf>,
 }
 
@@ -44,6 +46,9 @@ impl Sources {
             sources.add(path, downloads, progress)?;
         }
         if sources.files.is_empty() {
+            if !sources.unreachable.is_empty() {
+                return Err(sources.unreachable.remove(0).1);
+            }
             let given: Vec<String> = given.iter().map(|path| path.display().to_string()).collect();
             let skipped: Vec<String> = sources.skipped.iter().map(|path| path.display().to_string()).collect();
             match skipped.is_empty() {
@@ -56,8 +61,12 @@ impl Sources {
 
     fn add(&mut self, given: &Path, downloads: &Downloads, progress: Progress) -> Result<()> {
         if given.to_string_lossy().contains("://") {
-            let local = downloads.localize(given, "sources", progress)?;
-            return self.add(&local, downloads, progress);
+            // Like a file that cannot be read, it does not end the others.
+            match downloads.localize(given, "sources", progress) {
+                Ok(local) => self.add(&local, downloads, progress)?,
+                Err(error) => self.unreachable.push((given.to_path_buf(), error)),
+            }
+            return Ok(());
         }
         if given.is_dir() {
             for file in files_below(given)? {

@@ -4,7 +4,7 @@ use crate::error::{PredictError, Result, io};
 use crate::prediction::Boxes;
 use crate::{Output, Prediction};
 use octant_data::detection::{CocoIds, category_id, image_ids};
-use octant_data::write_png_u8;
+use octant_data::{write_png_indexed, write_png_u8};
 use octant_imaging::Image;
 use octant_metrics::boxes::{PredictedBox, Rectangle};
 use serde_json::{Value, json};
@@ -76,7 +76,14 @@ impl ResultWriter {
             }
             Output::Mask(mask) => {
                 let overlay = prediction.draw(image).unwrap_or_else(|| image.clone());
-                let masks = png(&Path::new("masks").join(name), &mask.marked)?;
+                let masks = match mask.is_of_one_class() {
+                    true => png(&Path::new("masks").join(name), &mask.levels())?,
+                    false => {
+                        let path = self.file(&Path::new("masks").join(name), "png")?;
+                        write_png_indexed(&path, &mask.classes)?;
+                        path
+                    }
+                };
                 Ok(vec![("mask", masks), ("overlay", png(&Path::new("overlays").join(name), &overlay)?)])
             }
             Output::Image(made) => Ok(vec![("made", png(name, made)?)]),
@@ -122,7 +129,8 @@ impl CocoResults {
         let known = path.and_then(|path| self.ids.get(path).copied());
         let id = known.unwrap_or(self.next);
         self.next = self.next.max(id + 1);
-        let file = name.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        // A source's name has no ending; a frame of a video has no path of its own.
+        let file = path.unwrap_or(name).file_name().unwrap_or_default().to_string_lossy().into_owned();
         let entry = |found: &PredictedBox| coco_entry(id, &file, found, boxes.names.all(), &self.categories);
         self.entries.extend(boxes.evaluated.iter().map(entry));
     }

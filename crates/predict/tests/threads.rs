@@ -39,7 +39,7 @@ fn bits(predictions: &[Prediction]) -> Vec<u64> {
     let numbers = |prediction: &Prediction| match &prediction.output {
         Output::Classes(classes) => classes.scores.iter().map(|score| score.to_bits()).collect(),
         Output::Boxes(boxes) => boxes.shown.iter().map(|found| found.score.to_bits()).collect(),
-        Output::Mask(mask) => mask.marked.values().iter().map(|&value| value.into()).collect(),
+        Output::Mask(mask) => mask.classes.values().iter().map(|&value| value.into()).collect(),
         other => panic!("{other:?}"),
     };
     predictions.iter().flat_map(|prediction| -> Vec<u64> { numbers(prediction) }).collect()

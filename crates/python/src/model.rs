@@ -201,6 +201,9 @@ impl Model {
                 continue;
             };
             let sources = Sources::find(&[path], &downloads(), &mut |_, _, _| {}).map_err(refused)?;
+            if let Some((_, error)) = sources.unreachable.into_iter().next() {
+                return Err(refused(error));
+            }
             for source in sources.files {
                 if source.is_video() {
                     let path = source.path.display();

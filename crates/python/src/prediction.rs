@@ -6,7 +6,7 @@ use crate::plot::Plot;
 use crate::value::from_json;
 use octant_imaging::Image;
 use octant_metrics::boxes::{PredictedBox, Rectangle};
-use octant_predict::{Boxes, Classes, Mask, Output, Predictor};
+use octant_predict::{Boxes, Classes, Output, Predictor};
 use pyo3::exceptions::PyAttributeError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -38,11 +38,6 @@ fn kind(output: &Output) -> &'static str {
         Output::Features(_) => "features",
         _ => "other",
     }
-}
-
-/// The mask of a prediction: a byte per pixel of the original image.
-fn mask_image(mask: &Mask) -> &Image<u8> {
-    &mask.marked
 }
 
 impl PyPrediction {
@@ -198,10 +193,11 @@ impl PyPrediction {
         Ok(boxes.shown.iter().map(|found| boxes.names.of(found.class)).collect())
     }
 
-    /// A byte per pixel of the original image, 0 where nothing is marked: uint8 `[height, width]`.
+    /// The number of the class of every pixel of the original image, 1 where a network that marks a single class does: uint8
+    /// `[height, width]`.
     #[getter]
     fn mask(&self) -> PyResult<Array> {
-        self.pixels(|output| if let Output::Mask(mask) = output { Some(mask_image(mask)) } else { None }, "mask")
+        self.pixels(|output| if let Output::Mask(mask) = output { Some(&mask.classes) } else { None }, "mask")
     }
 
     /// The image that was made: uint8 `[height, width, channels]`.

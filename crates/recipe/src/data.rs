@@ -12,7 +12,7 @@ use crate::error::{refusal, refuse};
 use crate::transform::generated_fits;
 use crate::{Cache, Recipe, Result, ValidationPart};
 use octant_data::readers::{self, Split, folders_beside_train};
-use octant_data::{Cached, DataError, Dataset, Matched, PackedCopy, Target, pack_once};
+use octant_data::{Cached, DataError, Dataset, Matched, PackedCopy, Target, listed, pack_once};
 use octant_zoo::ModelEntry;
 use sources::{Open, OpenSplit, eight_bits};
 use std::path::{Path, PathBuf};
@@ -26,7 +26,7 @@ pub struct Data {
     pub valid: Arc<dyn Dataset>,
     /// The files had no part for validation, so that `valid` was held out from them.
     pub is_held_out: bool,
-    /// Classes, numbers per image, or 1 for masks.
+    /// Classes, numbers per image, or 1 for masks of one class.
     pub outputs: usize,
     /// What the head's outputs mean: the names of classes, or of columns. Both splits have their numbers.
     pub classes: Vec<String>,
@@ -35,6 +35,15 @@ pub struct Data {
 }
 
 impl Data {
+    /// How many classes masks have, and which, as a sentence: a folder of masks says so only by what is in them.
+    pub fn mask_classes(&self) -> Result<Option<String>> {
+        Ok(match self.train.get(0)?.target {
+            Target::Mask(mask) if mask.is_of_one_class() => Some("masks mark a single class".into()),
+            Target::Mask(_) => Some(format!("masks have {} classes: {}", self.outputs, listed(&self.classes))),
+            _ => None,
+        })
+    }
+
     /// The files that were held out for validation, one per line; none where the data has a part for it. A run keeps the
     /// list as `held_out.txt`.
     pub fn held_out_files(&self) -> Option<String> {
@@ -99,6 +108,7 @@ pub fn data(recipe: &Recipe, known: &[String], surroundings: &dyn Surroundings) 
     let (train, of_train) = Matched::by_name(train, &classes, "the training data", whose)?;
     let (valid, of_valid) = Matched::by_name(valid, &classes, "the validation data", whose)?;
     let outputs = outputs(&*train, &classes)?;
+    refuse_mixed_masks(&*train, &*valid)?;
     let total = train.len() + valid.len();
     let train = cached(recipe, "train", train, surroundings)?;
     let valid = cached(recipe, "test", valid, surroundings)?;
@@ -111,7 +121,7 @@ pub fn data(recipe: &Recipe, known: &[String], surroundings: &dyn Surroundings) 
 
 /// How large a head the data needs.
 fn outputs(dataset: &dyn Dataset, classes: &[String]) -> Result<usize> {
-    Ok(match dataset.get(0)?.target {
+    Ok(match dataset.first()?.target {
         Target::Class(_) if classes.len() == 1 => refuse!(
             "the data has one class, {}, and classification needs two; give a folder per class, or the folder above",
             classes[0]
@@ -119,9 +129,26 @@ fn outputs(dataset: &dyn Dataset, classes: &[String]) -> Result<usize> {
         Target::Class(_) => classes.len(),
         Target::Values(values) => values.len(),
         Target::Boxes(_) => dataset.class_names().len(),
-        Target::Mask(_) => 1,
+        Target::Mask(mask) if mask.is_of_one_class() => 1,
+        Target::Mask(_) => classes.len(),
         Target::Image(image) => image.channels(),
     })
+}
+
+/// Refuses masks of one class in one part and of several in the other.
+fn refuse_mixed_masks(train: &dyn Dataset, valid: &dyn Dataset) -> Result<()> {
+    let is_of_one = |set: &dyn Dataset| match set.get(0)?.target {
+        Target::Mask(mask) => Ok::<_, DataError>(Some(mask.is_of_one_class())),
+        _ => Ok(None),
+    };
+    match (is_of_one(train)?, is_of_one(valid)?) {
+        (Some(train), Some(valid)) if train != valid => refuse!(
+            "the masks to learn from {}, those to validate on {}; set `classes` to the number of classes, background included",
+            if train { "mark one class" } else { "have several classes" },
+            if valid { "mark one class" } else { "have several classes" },
+        ),
+        _ => Ok(()),
+    }
 }
 
 /// What was held out and why, with the folders that were passed over.
@@ -234,7 +261,7 @@ fn open_files(
     let keys = entry.record_keys(source);
     let [train, valid] = [Split::Train, valid].map(|split| match is_shards {
         true => readers::open_with(folder, split, eight_bits(), &keys),
-        false => open(folder, split, source),
+        false => open(folder, split, recipe),
     });
     // Forms of data without parts have the same samples in all of them. That is no test part.
     Ok(match (train, valid) {

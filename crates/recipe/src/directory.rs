@@ -133,6 +133,11 @@ impl Resumable {
     }
 }
 
+/// Whether the run in a directory has finished an epoch, by its table of metrics.
+pub fn has_trained(path: &Path) -> bool {
+    std::fs::read_to_string(path.join("metrics.csv")).is_ok_and(|table| table.lines().count() > 1)
+}
+
 /// Begins a run in that directory; what is there is removed.
 pub fn begin(path: &Path, recipe: &Recipe) -> Result<Opened> {
     let directory = RunDirectory::create(path, &recipe.to_text())?;

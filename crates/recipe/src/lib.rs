@@ -30,7 +30,8 @@ pub mod ultralytics;
 pub use auto::resolve_auto;
 pub use data::{Data, EvaluationData, LocalFiles, SOURCES, SourceEntry, Surroundings, data, evaluation_data};
 pub use directory::{
-    Opened, Resumable, begin, checkpoint_weights, choose, class_names, config, of_run, resumable, trained_on,
+    Opened, Resumable, begin, checkpoint_weights, choose, class_names, config, has_trained, of_run, resumable,
+    trained_on,
 };
 pub use error::{RecipeError, Result};
 pub use ineffective::ineffective;

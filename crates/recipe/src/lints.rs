@@ -3,7 +3,7 @@
 use crate::{Data, NormalizationMode, Recipe, Result, TaskEntry, TaskOutput, image, model, table, transform};
 use octant_data::{Dataset, Target};
 use octant_train::options::OptionValue;
-use octant_train::{Phase, Trainable};
+use octant_train::{Phase, PhaseOptions, Trainable};
 use std::collections::{HashMap, HashSet};
 
 /// How many samples are compared when looking for the same image in both halves.
@@ -52,15 +52,16 @@ fn frozen(recipe: &Recipe, data: &Data) -> Result<Vec<String>> {
     let mut warnings = Vec::new();
     let mut is_random = recipe.weights.is_none();
     for phase in recipe.phases.iter().filter(|phase| phase.epochs > 0) {
-        let trainable = &phase.options.train;
-        if *trainable == Trainable::All && phase.options.freeze.is_empty() {
+        let options = PhaseOptions { train: crate::phases::trainable(recipe, phase), ..phase.options.clone() };
+        let trainable = &options.train;
+        if *trainable == Trainable::All && options.freeze.is_empty() {
             is_random = false;
             continue;
         }
         let written = trainable.write().map(|value| value.to_string()).unwrap_or_default();
         let parameters = specs.iter().filter(|spec| spec.kind == octant_nn::VariableKind::Parameter);
         let (learning, all) = parameters
-            .fold((0, 0), |(learning, all), spec| (learning + usize::from(phase.options.trains(spec, &head)), all + 1));
+            .fold((0, 0), |(learning, all), spec| (learning + usize::from(options.trains(spec, &head)), all + 1));
         if learning == 0 {
             warnings.push(format!("phase {} has no trainable parameters; check `train = {written}`", phase.name));
         } else if learning == all && all > 2 {

@@ -21,7 +21,8 @@ const KEYS: [&str; 4] = ["task", "normalize", "degrade", "precision"];
 pub fn of_model(entry: &ModelEntry) -> Result<Recipe> {
     let base = match entry.task {
         ModelTask::Classify => "imagenet-resnet50",
-        ModelTask::Segment => "mshnet-irstd",
+        ModelTask::Segment if entry.family == "mshnet" => "mshnet-irstd",
+        ModelTask::Segment => "segment",
         ModelTask::Detect => "detect",
         ModelTask::Translate if entry.family.ends_with("generator") => "pix2pix",
         ModelTask::Translate => "restore",
@@ -69,6 +70,8 @@ pub fn of_settings(entry: &ModelEntry, settings: &str) -> Result<Recipe> {
     // Every task has a recipe of its name; its other keys are those that the task knows.
     let recipe = if task == usual.task { usual } else { based_on(task, entry)? };
     let mut table = recipe.to_table();
+    // Predictions do not depend on it, and the usual one may not suit the number of classes.
+    table.remove("loss");
     settings.into_iter().for_each(|(key, value)| drop(table.insert(key, value)));
     check(table).map_err(|error| damaged(&error))
 }

@@ -84,6 +84,7 @@ fn one_phase(recipe: &Recipe, data: &Facts, phase: &PhaseRecipe, length: Length)
     let image = (data.image)(&transform)?;
     let steps = length.per_epoch;
     let options = phase_options(recipe, phase, scaling, steps);
+    refuse_endless_update(phase, &options, length.steps)?;
     // A schedule that warms up does so as long as momentum and biases do.
     let mut schedule = phase.schedule.clone();
     let warmup = phase.options.warmup.clone().and_then(|warmup| settled_warmup(warmup, steps));
@@ -110,6 +111,21 @@ fn one_phase(recipe: &Recipe, data: &Facts, phase: &PhaseRecipe, length: Length)
     };
     refuse_unmatched(recipe, data.outputs, &built)?;
     Ok(built)
+}
+
+/// Refuses updates of more batches than the phase has: nothing would be learned. Groups that grow during a warm-up begin
+/// with one batch, and a phase that keeps the optimizer continues with the batches of the one before.
+fn refuse_endless_update(phase: &PhaseRecipe, options: &PhaseOptions, steps: u64) -> Result<()> {
+    let grows = options.warmup.as_ref().is_some_and(|warmup| warmup.steps.is_some());
+    if options.accumulate > steps && !grows && !options.keep_optimizer {
+        refuse!(
+            "phase {} has {steps} steps, and an update takes {} batches, so nothing would be learned; give a smaller \
+             `accumulate` or `update_images`, or more epochs",
+            phase.name,
+            options.accumulate
+        );
+    }
+    Ok(())
 }
 
 /// The task on validation images, where they have another size than training images and the network takes both.
@@ -146,6 +162,14 @@ fn refuse_unmatched(recipe: &Recipe, outputs: usize, phase: &Phase) -> Result<()
     phase.options.unmatched(&step.variables).map_or(Ok(()), |error| Err(error.into()))
 }
 
+/// What learns in a phase. Beside adapters, the weights of the network stay as they are.
+pub(crate) fn trainable(recipe: &Recipe, phase: &PhaseRecipe) -> Trainable {
+    match &phase.options.train {
+        Trainable::All if recipe.step.adapters.is_some() => Trainable::Adapters,
+        train => train.clone(),
+    }
+}
+
 /// The options of a phase with everything settled that depends on the batch size and the number of steps.
 fn phase_options(
     recipe: &Recipe,
@@ -157,10 +181,7 @@ fn phase_options(
     // Where updates have a number of images, the decay follows from it below.
     let scaled = scaling.filter(|_| options.update_images.is_none());
     options.weight_decay *= scaled.map_or(1.0, |scaling| scaling.factor);
-    // Beside adapters, the weights of the network stay as they are.
-    if recipe.step.adapters.is_some() && options.train == Trainable::All {
-        options.train = Trainable::Adapters;
-    }
+    options.train = trainable(recipe, phase);
     if let Some(images) = options.update_images {
         let seen = images_per_update(recipe, phase);
         options.accumulate = (seen / recipe.step.batch_size) as u64;

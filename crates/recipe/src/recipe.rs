@@ -52,10 +52,12 @@ options! {
         cache: Cache = Cache::Off, flag();
         /// Megabytes of decoded samples that `cache = "ram"` keeps per split.
         cache_mb: usize = DEFAULT_CACHE_MB;
-        /// The loss; the choices depend on the task.
-        loss: Option<String>, unset("the task's first one"), flag();
+        /// The loss; the choices depend on the task. To segment, a sum such as `cross-entropy + 0.5 * dice`.
+        loss: Option<String>, unset("the task's first one; masks of several classes: `cross-entropy`"), flag();
         /// Label smoothing of the cross-entropy.
         label_smoothing: f64 = 0.0, within(0.0..1.0);
+        /// Masks of several classes: what a pixel of each class counts in the cross-entropy.
+        class_weights: Vec<f64> = Vec::new(), unset("all alike");
         /// The rate of dropout; the model's own if neither this nor `stochastic_depth` is given.
         dropout: Option<f64>, within(0.0..1.0), unset("the model's");
         /// The rate of stochastic depth in the last block; the model's own if neither this nor `dropout` is given.
@@ -128,6 +130,10 @@ options! {
         bad_labels: BadLabels = BadLabels::DropLabel;
         /// Pairs: the second image is the input, the first one the target.
         swap: bool = false;
+        /// Masks: the value of pixels that no loss and no metric counts.
+        ignore: usize = 255, within(0..=255);
+        /// Masks: 0 is not counted either, and the classes begin with the value 1, as in ADE20K.
+        from_one: bool = false;
         /// The columns of a table that are predicted.
         columns: Vec<String> = Vec::new(), unset("all");
         /// TFRecord: the feature that holds the encoded image.
@@ -152,6 +158,8 @@ impl DataSource {
             single_class: false,
             bad_labels: BadLabels::DropLabel,
             swap: false,
+            ignore: 255,
+            from_one: false,
             columns: Vec::new(),
             image_key: None,
             label_key: None,

@@ -71,7 +71,7 @@ pub fn plan(recipe: &Recipe, data: &Data, backend: &Arc<dyn Backend>, initial: V
         train: data.train.clone(),
         valid: data.valid.clone(),
         valid_transform: Arc::new(transform(recipe, &recipe.eval_transform, false, entry)?),
-        watched: Watched { metric: best(recipe)?, smaller: smaller_is_better(recipe)? },
+        watched: Watched { metric: best(recipe, data.outputs)?, smaller: smaller_is_better(recipe)? },
         deadline: None,
         weights: initial,
         config: recipe.to_text(),

@@ -9,7 +9,7 @@ use octant_train::options::{OptionTable, nearest, parsed};
 use toml::{Table, Value};
 
 /// The built-in recipes, the first run's first.
-pub const BUILT_IN: [&str; 23] = [
+pub const BUILT_IN: [&str; 24] = [
     include_str!("../recipes/glyphs.toml"),
     include_str!("../recipes/classify.toml"),
     include_str!("../recipes/segment.toml"),
@@ -27,6 +27,7 @@ pub const BUILT_IN: [&str; 23] = [
     include_str!("../recipes/regression-efficientnetv2.toml"),
     include_str!("../recipes/imagenet-resnet50.toml"),
     include_str!("../recipes/demo-segment.toml"),
+    include_str!("../recipes/demo-semantic.toml"),
     include_str!("../recipes/demo-detect.toml"),
     include_str!("../recipes/demo-pix2pix.toml"),
     include_str!("../recipes/demo-restore.toml"),

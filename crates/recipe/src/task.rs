@@ -6,7 +6,7 @@ use octant_nn::Adapters;
 use octant_train::options::{OptionError, defaults, nearest, one_of};
 use octant_train::{
     Adversary, Classify, CycleGan, Detect, GanUpdates, ImageFormat, ImageLoss, ImagePool, MaskLoss, Normalize, Pix2Pix,
-    Regress, Restore, Segment, Task, ValueLoss, normalize_of,
+    Regress, Restore, Segment, SegmentLoss, Task, ValueLoss, normalize_of,
 };
 use octant_zoo::families::gan::{Discriminator, GanNorm};
 use octant_zoo::{Adapted, BoxCode, Model, ModelEntry, ModelTask};
@@ -67,6 +67,8 @@ struct Parts<'a> {
     normalize: Option<Normalize>,
     /// The index of the loss in the task's list.
     loss: usize,
+    /// The loss over masks.
+    masks: SegmentLoss,
     warm_up: bool,
     mixed: bool,
     /// Box slots per image, and a smaller number that suffices for nearly all batches.
@@ -122,14 +124,14 @@ pub const TASKS: [TaskEntry; 8] = [
     },
     TaskEntry {
         name: "segment",
-        about: "a mask per image",
+        about: "a mask per image: one class that is marked, or a class per pixel",
         best: "val_iou",
         losses: MaskLoss::NAMES,
-        keys: &["warm_up"],
+        keys: &["warm_up", "label_smoothing", "class_weights"],
         output: TaskOutput::Mask,
         unpaired: false,
-        build: |Parts { model, image, normalize, loss, warm_up, .. }| {
-            Arc::new(Segment { model, image, normalize, loss: MaskLoss::ALL[loss], warm_up })
+        build: |Parts { model, image, normalize, masks, warm_up, .. }| {
+            Arc::new(Segment { model, image, normalize, loss: masks, warm_up })
         },
     },
     TaskEntry {
@@ -255,6 +257,7 @@ impl TaskEntry {
         let phase = |is: fn(&PhaseRecipe) -> bool| recipe.phases.iter().any(is);
         let given = [
             ("label_smoothing", recipe.label_smoothing != 0.0),
+            ("class_weights", !recipe.class_weights.is_empty()),
             ("mix", phase(|phase| phase.options.mix.is_some())),
             ("warm_up", phase(|phase| phase.warm_up)),
             ("augment", recipe.augment.is_some()),
@@ -270,7 +273,7 @@ impl TaskEntry {
 
     /// The index of the recipe's loss in the list.
     fn loss(&self, recipe: &Recipe) -> Result<usize> {
-        let Some(wanted) = &recipe.loss else { return Ok(0) };
+        let Some(wanted) = recipe.loss.as_ref().filter(|_| self.output != TaskOutput::Mask) else { return Ok(0) };
         let found = self.losses.iter().position(|name| name == wanted);
         let problem = || match self.losses {
             [] => format!("cannot be chosen where the task is to {}; remove it", self.name),
@@ -278,6 +281,37 @@ impl TaskEntry {
         };
         Ok(found.ok_or_else(|| OptionError::value("loss", problem()))?)
     }
+}
+
+/// The loss over masks of so many classes; without effect for other tasks.
+fn mask_loss(recipe: &Recipe, outputs: usize) -> Result<SegmentLoss> {
+    let is_masks = TaskEntry::named(&recipe.task)?.output == TaskOutput::Mask;
+    let parts = match recipe.loss.as_ref().filter(|_| is_masks) {
+        Some(text) => SegmentLoss::parse(text).map_err(|problem| OptionError::value("loss", problem))?,
+        None => SegmentLoss::usual(outputs).parts,
+    };
+    let has_several = outputs > 1;
+    if let Some((wrong, _)) = parts.iter().find(|(loss, _)| !loss.suits(outputs)) {
+        let suited: Vec<&str> = MaskLoss::NAMES
+            .iter()
+            .zip(MaskLoss::ALL)
+            .filter(|(_, loss)| loss.suits(outputs))
+            .map(|(name, _)| *name)
+            .collect();
+        let what = if has_several { format!("of {outputs} classes") } else { "of a single class".into() };
+        refuse!("`loss = \"{wrong}\"` is not for masks {what}; choose {}", one_of(&suited));
+    }
+    let has_cross_entropy = parts.iter().any(|(loss, _)| *loss == MaskLoss::CrossEntropy);
+    let given =
+        [("class_weights", !recipe.class_weights.is_empty()), ("label_smoothing", recipe.label_smoothing != 0.0)];
+    if let Some((key, _)) = given.iter().find(|(_, is_given)| is_masks && *is_given && !has_cross_entropy) {
+        refuse!("`{key}` has no effect without cross-entropy in the `loss` of masks; remove it");
+    }
+    let weights = recipe.class_weights.len();
+    if is_masks && weights > 0 && weights != outputs {
+        refuse!("`class_weights` has {weights} numbers, the masks have {outputs} classes; give one per class");
+    }
+    Ok(SegmentLoss { parts, class_weights: recipe.class_weights.clone(), smoothing: recipe.label_smoothing })
 }
 
 /// The network of a recipe with a head that fits the data.
@@ -367,8 +401,9 @@ fn built(recipe: &Recipe, outputs: usize, image: [usize; 3], phase: PhaseFacts) 
         NormalizationMode::Model => normalize_of(&entry.preprocessing),
         NormalizationMode::None => None,
     };
+    let masks = mask_loss(recipe, outputs)?;
     let PhaseFacts { warm_up, mixed, slots, epochs } = phase;
-    Ok((task.build)(Parts { recipe, model, image, normalize, loss, warm_up, mixed, slots, epochs, outputs }))
+    Ok((task.build)(Parts { recipe, model, image, normalize, loss, masks, warm_up, mixed, slots, epochs, outputs }))
 }
 
 /// Refuses images that the network cannot take.
@@ -418,9 +453,10 @@ fn refuse_too_small(entry: &ModelEntry, model: &dyn Model, [height, width, chann
     refuse!("images of {height}×{width} are too small for {}; `image_size = {larger}` would do", entry.name)
 }
 
-/// The metric that decides which epoch was best.
-pub fn best(recipe: &Recipe) -> Result<String> {
-    let usual = TaskEntry::named(&recipe.task)?.best;
+/// The metric that decides which epoch of a network with so many outputs was best.
+pub fn best(recipe: &Recipe, outputs: usize) -> Result<String> {
+    let task = TaskEntry::named(&recipe.task)?;
+    let usual = if task.output == TaskOutput::Mask && outputs > 1 { "val_miou" } else { task.best };
     Ok(recipe.best.clone().unwrap_or_else(|| usual.into()))
 }
 
@@ -429,7 +465,7 @@ pub fn smaller_is_better(recipe: &Recipe) -> Result<bool> {
     const ERRORS: [&str; 7] = ["loss", "mse", "mae", "rmse", "fa", "fa_exact", "error"];
     Ok(match recipe.best_mode {
         Some(mode) => mode == BestMode::Min,
-        None => ERRORS.contains(&best(recipe)?.trim_start_matches("val_")),
+        None => ERRORS.contains(&best(recipe, 1)?.trim_start_matches("val_")),
     })
 }
 

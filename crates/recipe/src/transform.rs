@@ -275,9 +275,9 @@ fn named_or_given(recipe: &Recipe, choice: &Transforms, training: bool, entry: &
     })
 }
 
-/// The size of images after a transform, tried on the first one.
+/// The size of images after a transform, tried on the first one that can be read.
 pub fn image(dataset: &dyn Dataset, transform: &dyn Transform) -> Result<[usize; 3]> {
-    let sample = transform.apply(dataset.get(0)?, &mut SampleRng::new(0, 0, 0))?;
+    let sample = transform.apply(dataset.first()?, &mut SampleRng::new(0, 0, 0))?;
     match sample.image {
         AnyImage::U8(image) => Ok(image.dims()),
         other => {

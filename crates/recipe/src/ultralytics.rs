@@ -159,8 +159,9 @@ impl Given {
 enum Network {
     /// The directory of a run, and the name of its network.
     Run(PathBuf, String),
-    /// A file of weights, and the name of the network that they are for.
-    File(PathBuf, String),
+    /// A file of weights, the name of the network that they are for, and whether the file itself has it: then it says the
+    /// size of images too.
+    File { path: PathBuf, name: String, names_itself: bool },
     /// A network without weights.
     Named(String),
 }
@@ -182,13 +183,20 @@ impl Network {
             ),
             (true, _) => Ok(Network::Named(known?.name.into())),
             (false, true) => {
-                let own = || Archive::open(path).ok().and_then(|archive| Card::of(&archive).model);
-                let name = known.map(|entry| entry.name.to_string()).ok().or_else(own).ok_or_else(|| {
+                // What the file says of itself counts more than what it is called.
+                let own = Archive::open(path).ok().and_then(|archive| Card::of(&archive).model);
+                if let Some(name) = own {
+                    return Ok(Network::File { path: path.into(), name, names_itself: true });
+                }
+                let name = known.map(|entry| entry.name.to_string()).map_err(|_| {
                     refusal!(
                         "{model} does not name its network; use `octant train detect --model NAME --weights {model}`"
                     )
                 })?;
-                Ok(Network::File(path.into(), name))
+                Ok(Network::File { path: path.into(), name, names_itself: false })
+            }
+            (false, false) if known.is_err() && path.components().count() > 1 => {
+                refuse!("there is no {model}; give the directory of a run, such as runs/detect-1, or a file of weights")
             }
             (false, false) => {
                 let entry = known?;
@@ -228,7 +236,7 @@ impl Translation {
         self.add(&["train", "detect"]);
         let (name, own) = match model.as_deref().map(Network::of).transpose()? {
             Some(Network::Run(run, name)) => (Some(name), Some(run.join("checkpoints/best/model.safetensors"))),
-            Some(Network::File(file, name)) => (Some(name), Some(file)),
+            Some(Network::File { path, name, .. }) => (Some(name), Some(path)),
             Some(Network::Named(name)) => (Some(name), None),
             None => (None, None),
         };
@@ -258,7 +266,8 @@ impl Translation {
             given.take("model").ok_or_else(|| refusal!("val needs model=RUN, a run directory, or model=FILE.pt"))?;
         match Network::of(&model)? {
             Network::Run(..) => self.add(&["eval", &model]),
-            Network::File(_, name) => {
+            Network::File { names_itself: true, .. } => self.add(&["eval", &model]),
+            Network::File { name, .. } => {
                 self.add(&["eval", &model, "--recipe", "detect", "--set", &format!("model={name}")]);
             }
             Network::Named(_) => refuse!("model={model} has no weights to evaluate; give a run directory or a file"),
@@ -279,7 +288,8 @@ impl Translation {
                 }
                 self.add(&["predict", &model, &source]);
             }
-            Network::File(_, name) => self.add(&["predict", &source, "--model", &name, "--weights", &model]),
+            Network::File { names_itself: true, .. } => self.add(&["predict", &model, &source]),
+            Network::File { name, .. } => self.add(&["predict", &source, "--model", &name, "--weights", &model]),
             Network::Named(_) => {
                 refuse!("model={model} has no weights to predict with; give a run directory or a file")
             }

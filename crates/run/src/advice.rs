@@ -1,8 +1,8 @@
 //! What makes sense after a run.
 
 use octant_nn::Optimizer;
-use octant_recipe::Recipe;
 use octant_recipe::flags::BURN_IN;
+use octant_recipe::{Recipe, SourceEntry, TaskEntry};
 use octant_train::RunProgress;
 use octant_train::run::Ending;
 
@@ -17,6 +17,13 @@ pub enum NextStep {
     Predict,
     /// Look at curves, images and settings.
     Board,
+    /// Train on data of one's own: this run's was generated, so there are no other images like it.
+    OwnData {
+        /// The recipe for that.
+        recipe: &'static str,
+    },
+    /// See what else can be trained.
+    Recipes,
     /// Train for more epochs in all; burn-in is not counted.
     TrainLonger {
         /// As many.
@@ -45,7 +52,9 @@ impl NextStep {
             NextStep::Resume => "resumes from here".into(),
             NextStep::Evaluate => "evaluates the best checkpoint".into(),
             NextStep::Predict => "predicts for images of yours".into(),
-            NextStep::Board => "shows curves, images and settings in a browser".into(),
+            NextStep::Board => "curves, images and settings in a browser".into(),
+            NextStep::OwnData { .. } => "the same on images of yours".into(),
+            NextStep::Recipes => "what else can be trained".into(),
             NextStep::TrainLonger { .. } | NextStep::BurnInLonger { .. } => {
                 "the last epoch was the best: it is still improving".into()
             }
@@ -62,11 +71,15 @@ pub fn next_steps(recipe: &Recipe, progress: &RunProgress, ending: Ending, losse
     if matches!(ending, Ending::TimeUp | Ending::Stopped) {
         return vec![NextStep::Resume];
     }
-    let mut next = vec![NextStep::Evaluate, NextStep::Predict, NextStep::Board];
+    let is_synthetic = SourceEntry::named(&recipe.data.kind).is_ok_and(SourceEntry::is_synthetic);
+    let mut next = match TaskEntry::named(&recipe.task) {
+        Ok(task) if is_synthetic => vec![NextStep::Board, NextStep::OwnData { recipe: task.name }, NextStep::Recipes],
+        _ => vec![NextStep::Evaluate, NextStep::Predict, NextStep::Board],
+    };
     // As `epochs` counts them.
     let ran: u64 = recipe.phases.iter().filter(|phase| phase.name != BURN_IN).map(|phase| phase.epochs).sum();
     let burned: u64 = recipe.phases.iter().map(|phase| phase.epochs).sum::<u64>() - ran;
-    let is_improving = progress.best.as_ref().is_some_and(|best| best.epoch == progress.epoch);
+    let is_improving = progress.best.as_ref().is_some_and(|best| best.epoch == progress.epoch) && still_falls(losses);
     match (is_improving, ran) {
         (true, 0) => next.push(NextStep::BurnInLonger { epochs: 2 * burned }),
         (true, ran) => next.push(NextStep::TrainLonger { epochs: 2 * ran }),
@@ -83,6 +96,16 @@ pub fn next_steps(recipe: &Recipe, progress: &RunProgress, ending: Ending, losse
         (false, _) => {}
     }
     next
+}
+
+/// Whether the last epoch lowered the validation loss by so much that more epochs are worth their time. Unknown where there are no
+/// two of them, and then taken to be so.
+fn still_falls(losses: &[[f64; 3]]) -> bool {
+    /// A share of the loss.
+    const WORTH: f64 = 0.03;
+    let Some((last, before)) = losses.split_last().filter(|(_, before)| !before.is_empty()) else { return true };
+    let least = before.iter().map(|row| row[2]).fold(f64::INFINITY, f64::min);
+    last[2] < least * (1.0 - WORTH)
 }
 
 /// Whether the network learned by heart: since its least validation loss, well before the end, the training loss has fallen
@@ -129,6 +152,30 @@ mod tests {
         };
         assert_eq!(decay(&["phases.0.optimizer=adamw", "phases.0.weight_decay=0.05"]), (0.05, 0.1));
         assert_eq!(decay(&["phases.0.optimizer=sgd", "phases.0.weight_decay=0.0"]), (0.0, 1e-4));
+    }
+
+    #[test]
+    fn commands_for_images_that_nobody_has_were_proposed() {
+        let next = |changes: &[&str], losses: &[[f64; 3]]| {
+            let mut table = table("glyphs").unwrap();
+            changes.iter().for_each(|change| set_text(&mut table, change).unwrap());
+            let epoch = losses.len() as u64;
+            let best = Some(Best { value: 0.9, epoch });
+            next_steps(
+                &check(table).unwrap(),
+                &RunProgress { epoch, best, ..RunProgress::default() },
+                Ending::Done,
+                losses,
+            )
+        };
+        let falling = [[1.0, 0.9, 0.9], [2.0, 0.5, 0.5]];
+        let steps = next(&[], &falling);
+        assert!(steps.contains(&NextStep::OwnData { recipe: "classify" }) && !steps.contains(&NextStep::Predict));
+        assert!(matches!(steps.last(), Some(NextStep::TrainLonger { .. })), "{steps:?}");
+        let settled = next(&[], &[[1.0, 0.9, 0.5], [2.0, 0.8, 0.499]]);
+        assert!(!settled.iter().any(|step| matches!(step, NextStep::TrainLonger { .. })), "{settled:?}");
+        let own = next(&["data.kind=folder", "data.dir=images"], &falling);
+        assert!(own.contains(&NextStep::Predict) && own.contains(&NextStep::Evaluate), "{own:?}");
     }
 
     #[test]

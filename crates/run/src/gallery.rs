@@ -1,5 +1,6 @@
 //! A grid of validation images with what the network makes of them, as a plot and as an event.
 
+mod classes;
 mod progress;
 
 use crate::Result;
@@ -103,9 +104,15 @@ impl Gallery {
         let (samples, names) = (&self.samples, &self.classes);
         let marked = match samples.iter().all(|sample| matches!(sample.target, Target::Image(_))) {
             true => draw_translated(samples, &images, &predictions, self.has_pairs()?),
+            false if self.outputs > 1 && samples.iter().all(|sample| matches!(sample.target, Target::Mask(_))) => {
+                classes::draw(samples, &images, &predictions, names)
+            }
             false => draw_grid(samples, &images, &predictions, names, true),
         };
-        let has_marks = samples.iter().any(|sample| matches!(sample.target, Target::Mask(_) | Target::Boxes(_)));
+        let has_marks = samples.iter().any(|sample| match &sample.target {
+            Target::Mask(mask) => mask.is_of_one_class(),
+            target => matches!(target, Target::Boxes(_)),
+        });
         let plain = has_marks.then(|| draw_grid(samples, &images, &predictions, names, false));
         Ok(Some(Drawn { marked, plain }))
     }
@@ -221,7 +228,7 @@ fn captions(target: &Target, prediction: &[f64], names: &[String]) -> (String, S
         Target::Values(values) => (format!("{:.3}", prediction[0]), format!("is {:.3}", values[0]), INK),
         Target::Mask(mask) => {
             let marked = prediction.iter().map(|score| *score >= MARKED);
-            let pairs = marked.zip(mask.values().iter().map(|value| *value > 0));
+            let pairs = marked.zip(mask.labels.values().iter().map(|value| *value > 0));
             let (both, either) = pairs.fold((0, 0), |(both, either), (marked, truth)| {
                 (both + usize::from(marked && truth), either + usize::from(marked || truth))
             });
@@ -254,7 +261,7 @@ fn enlarged(
         |row: usize, column: usize| prediction.get(row * image.width() + column).is_some_and(|score| *score >= MARKED);
     match target {
         Some(Target::Boxes(truth)) => draw::boxes(image, factor, truth, &found(prediction, names), names),
-        Some(Target::Mask(truth)) => draw::mask(image, factor, is_marked, Some(truth)),
+        Some(Target::Mask(truth)) => draw::mask(image, factor, is_marked, Some(&truth.labels)),
         Some(Target::Class(_) | Target::Values(_) | Target::Image(_)) | None => draw::enlarged(image, factor),
     }
 }

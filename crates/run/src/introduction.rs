@@ -1,9 +1,8 @@
 //! What is known before the first step: the device, what scaling rules change, what detectors are compiled for.
 
 use crate::Result;
-use octant_data::Dataset;
 use octant_events::{RunDirectory, Setting};
-use octant_recipe::{Cache, PhaseRecipe, Recipe, TaskEntry};
+use octant_recipe::{Cache, Data, PhaseRecipe, Recipe, TaskEntry};
 use octant_runtime::{Backend, Mesh};
 use std::fmt;
 
@@ -48,8 +47,8 @@ impl fmt::Display for DeviceFacts {
 }
 
 /// Sentences about what the recipe's phases become for this batch size and this data.
-pub(crate) fn sentences(recipe: &Recipe, train: &dyn Dataset) -> Result<Vec<String>> {
-    let mut sentences = Vec::new();
+pub(crate) fn sentences(recipe: &Recipe, data: &Data) -> Result<Vec<String>> {
+    let mut sentences: Vec<String> = data.mask_classes()?.into_iter().collect();
     for phase in &recipe.phases {
         if let Some(scaling) = octant_recipe::scaling(recipe, phase)? {
             let warmup = scaling.warmup(phase.schedule.warmup.unwrap_or(0));
@@ -61,7 +60,7 @@ pub(crate) fn sentences(recipe: &Recipe, train: &dyn Dataset) -> Result<Vec<Stri
         sentences.push(format!("decoded samples are cached in memory, up to {size} MB of each split (`cache_mb`)"));
     }
     if TaskEntry::named(&recipe.task)?.has_boxes() {
-        let slots = |phase| octant_recipe::slots_of(recipe, train, phase);
+        let slots = |phase| octant_recipe::slots_of(recipe, &*data.train, phase);
         sentences.extend(recipe.phases.iter().map(|phase| shapes(recipe, &slots(phase), &phase.name)));
     }
     Ok(sentences)
@@ -110,7 +109,7 @@ fn shapes(recipe: &Recipe, slots: &[usize], phase: &str) -> String {
 }
 
 /// Writes the settings of a new run into its event file, where TensorBoard's table of runs finds them.
-pub(crate) fn write_settings(recipe: &Recipe, directory: &mut RunDirectory) -> Result<()> {
+pub(crate) fn write_settings(recipe: &Recipe, outputs: usize, directory: &mut RunDirectory) -> Result<()> {
     let number = |value: f64| Setting::Number(value);
     let mut settings = vec![
         ("recipe", Setting::Text(recipe.name.clone())),
@@ -128,7 +127,7 @@ pub(crate) fn write_settings(recipe: &Recipe, directory: &mut RunDirectory) -> R
     }
     let settings: Vec<(String, Setting)> =
         settings.into_iter().map(|(name, setting)| (name.to_string(), setting)).collect();
-    directory.events.settings(&settings, &[octant_recipe::best(recipe)?])?;
+    directory.events.settings(&settings, &[octant_recipe::best(recipe, outputs)?])?;
     Ok(directory.events.text("config", &format!("```toml\n{}```\n", recipe.to_text()))?)
 }
 

@@ -14,7 +14,7 @@ use octant_events::RunDirectory;
 use octant_recipe::{Data, Opened, Recipe, RecipeError, Surroundings, lints};
 use octant_runtime::{Backend, CompileOptions};
 use octant_train::checkpoint::Checkpoint;
-use octant_train::run::{Ending, RunPlan, Summary, run};
+use octant_train::run::{Ending, RunPlan, Summary, check_checkpoint, run};
 use octant_train::{TrainError, Values};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -157,7 +157,7 @@ impl PreparedRun {
         };
         let summary =
             Summary { ending, progress, findings: Default::default(), skipped: 0, programs: Default::default() };
-        let outcome = RunOutcome::new(&self.path, &recipe, summary, &self.data.classes)?;
+        let outcome = RunOutcome::new(&self.path, &recipe, summary, &self.data)?;
         Ok(Some(RunOutcome { was_finished: true, ignored, ..outcome }))
     }
 
@@ -177,12 +177,12 @@ impl PreparedRun {
         if self.job.stop.is_stopped() {
             return Err(RunError::Stopped);
         }
-        let (Opened { mut directory, checkpoint, warning }, difference) = self.open()?;
+        let (Opened { mut directory, checkpoint, warning }, difference) = self.open(&plan)?;
         warnings.splice(0..0, warning);
         let step = checkpoint.as_ref().map_or(0, |checkpoint| checkpoint.progress.step);
         warnings.extend(difference.warnings(step));
         notes.extend(difference.settings_text(step));
-        notes.extend(introduction::sentences(&self.job.recipe, &*self.data.train)?);
+        notes.extend(introduction::sentences(&self.job.recipe, &self.data)?);
         notes.extend(octant_recipe::ineffective(&self.job.recipe, &self.data, plan.mesh.devices())?);
         announce(&notes, &warnings, &mut directory, observer)?;
         let start = self.start(&**backend, &plan, checkpoint.as_ref(), difference);
@@ -227,7 +227,7 @@ impl PreparedRun {
             None => Values::new(),
         };
         let mut plan = RunPlan {
-            compile: CompileOptions { dump: self.job.dump.clone(), profile: self.job.profile },
+            compile: CompileOptions { dump: self.job.dump.clone(), profile: self.job.profile, measured: false },
             record: self.job.profile.then_some(RECORDED_STEPS),
             deadline: self.deadline,
             ..octant_recipe::plan(recipe, &self.data, backend, known)?
@@ -237,13 +237,16 @@ impl PreparedRun {
     }
 
     /// Begins or resumes the run directory. What cannot be resumed exactly is refused before anything is changed.
-    fn open(&self) -> Result<(Opened, Difference)> {
+    fn open(&self, plan: &RunPlan) -> Result<(Opened, Difference)> {
         let (path, recipe) = (&self.path, &self.job.recipe);
         let found = if self.job.fresh { None } else { octant_recipe::resumable(path, recipe)? };
         let samples = SampleLists::of(&self.data);
         let Some(found) = found else {
+            let lost = !self.job.fresh && octant_recipe::has_trained(path);
             let opened = octant_recipe::begin(path, recipe)?;
             history::keep(&opened.directory, &samples, None)?;
+            let warning = lost.then(|| format!("{} had no checkpoint any more: the run starts over", path.display()));
+            let opened = Opened { warning: opened.warning.or(warning), ..opened };
             return Ok((opened, Difference::default()));
         };
         let difference = Difference::of(path, &found.checkpoint, recipe, &samples);
@@ -251,6 +254,12 @@ impl PreparedRun {
             difference.refuse_inexact(&found.checkpoint.progress)?;
         }
         let step = found.checkpoint.progress.step;
+        if let Some(changed) = difference.settings_text(step) {
+            check_checkpoint(plan, &found.checkpoint).map_err(|error| {
+                let path = path.display();
+                RunError::Refused(format!("{path} cannot resume as another network ({changed}): {error}; choose another directory, or start over in this one"))
+            })?;
+        }
         let opened = found.open(path)?;
         unfinish(&opened.directory);
         history::keep(&opened.directory, &samples, Some((step, &difference)))?;
@@ -268,6 +277,7 @@ impl PreparedRun {
             run: self.path.clone(),
             recipe: self.job.recipe.clone(),
             images: [self.data.train.len(), self.data.valid.len()],
+            best: octant_recipe::best(&self.job.recipe, self.data.outputs).unwrap_or_default(),
             device: DeviceFacts::of(backend, &plan.mesh, plan.step.batch_size),
             resumed: checkpoint.map(|checkpoint| Resumed {
                 step: checkpoint.progress.step,
@@ -282,7 +292,7 @@ impl PreparedRun {
         directory.log(&start.to_string())?;
         directory.log(&start.device.to_string())?;
         if start.resumed.is_none() {
-            introduction::write_settings(&self.job.recipe, directory)?;
+            introduction::write_settings(&self.job.recipe, self.data.outputs, directory)?;
         }
         directory.write("network.json", network::described(&self.job.recipe, plan)?)?;
         if let Some(files) = self.data.held_out_files() {
@@ -303,7 +313,7 @@ impl PreparedRun {
         if is_complete && let Err(error) = draw() {
             driver.message(&format!("the image of predictions could not be made: {error}"));
         }
-        let outcome = RunOutcome::new(&self.path, &self.job.recipe, summary, &self.data.classes)?;
+        let outcome = RunOutcome::new(&self.path, &self.job.recipe, summary, &self.data)?;
         plots::write(&outcome, &*self.data.valid)?;
         if is_complete {
             outcome.keep()?;

@@ -75,6 +75,8 @@ pub struct RunStart {
     pub recipe: Recipe,
     /// How many images are trained and validated on.
     pub images: [usize; 2],
+    /// The metric that decides which epoch is the best one.
+    pub best: String,
     /// What computes.
     pub device: DeviceFacts,
     /// Where it resumes, if it does.

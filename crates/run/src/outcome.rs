@@ -2,7 +2,7 @@
 
 use crate::{NextStep, Result, SettingChange, next_steps};
 use octant_events::{RunDirectory, read_table};
-use octant_recipe::Recipe;
+use octant_recipe::{Data, Recipe};
 use octant_train::Metric;
 use octant_train::run::{Ending, Summary};
 use serde_json::{Map, Value, json};
@@ -17,6 +17,8 @@ pub struct RunOutcome {
     pub summary: Summary,
     /// The best epoch, where there is one.
     pub best: Option<BestEpoch>,
+    /// The metric that chooses the best epoch, by epoch.
+    pub curve: Vec<(u64, f64)>,
     /// The weights to use: the best epoch's, or else the last.
     pub weights: PathBuf,
     /// The folder of plots.
@@ -56,12 +58,12 @@ impl RunOutcome {
         Some(confusion.mistakes(most).into_iter().map(named).collect())
     }
 
-    pub(crate) fn new(run: &Path, recipe: &Recipe, summary: Summary, classes: &[String]) -> Result<RunOutcome> {
+    pub(crate) fn new(run: &Path, recipe: &Recipe, summary: Summary, data: &Data) -> Result<RunOutcome> {
         let (columns, rows) = read_table(&run.join("metrics.csv"))?;
         let column = |name: &str| columns.iter().position(|column| column == name);
         let epoch = column("epoch");
         let of_epoch = |row: &Vec<f64>, wanted: u64| epoch.and_then(|epoch| row.get(epoch)) == Some(&(wanted as f64));
-        let metric = octant_recipe::best(recipe)?;
+        let metric = octant_recipe::best(recipe, data.outputs)?;
         let is_validated = metric.starts_with("val_");
         let metrics = |row: &Vec<f64>| -> Vec<Metric> {
             let named = columns.iter().cloned().zip(row.iter().copied());
@@ -69,13 +71,15 @@ impl RunOutcome {
             let is_there = |name: &str, value: f64| is_validated || !name.starts_with("val_") || !value.is_nan();
             named.filter(|(name, value)| !OWN.contains(&name.as_str()) && is_there(name, *value)).collect()
         };
+        let number = |row: &Vec<f64>, name: &str| column(name).and_then(|index| row.get(index)).copied();
+        let curve = rows.iter().filter_map(|row| Some((number(row, "epoch")? as u64, number(row, &metric)?)));
+        let curve = curve.filter(|(_, value)| value.is_finite()).collect();
         let best = summary.progress.best.as_ref().map(|best| BestEpoch {
             epoch: best.epoch,
             metric,
             value: best.value,
             metrics: rows.iter().rfind(|row| of_epoch(row, best.epoch)).map(metrics).unwrap_or_default(),
         });
-        let number = |row: &Vec<f64>, name: &str| column(name).and_then(|index| row.get(index)).copied();
         let losses =
             rows.iter().filter_map(|row| Some([number(row, "epoch")?, number(row, "loss")?, number(row, "val_loss")?]));
         let losses: Vec<[f64; 3]> = losses.filter(|row| row.iter().all(|value| value.is_finite())).collect();
@@ -84,9 +88,10 @@ impl RunOutcome {
             run: run.to_path_buf(),
             weights: run.join("checkpoints").join(kept).join("model.safetensors"),
             plots: run.join("plots"),
-            classes: classes.to_vec(),
+            classes: data.classes.clone(),
             next: next_steps(recipe, &summary.progress, summary.ending, &losses),
             best,
+            curve,
             summary,
             was_finished: false,
             ignored: Vec::new(),

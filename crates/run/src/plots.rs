@@ -1,6 +1,7 @@
 //! Charts at the end of a run or of an evaluation.
 
 pub mod boxes;
+pub mod masks;
 
 use crate::error::{make_folder, write as write_file};
 use crate::{Result, RunOutcome};

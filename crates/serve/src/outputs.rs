@@ -81,11 +81,12 @@ pub(crate) fn tensors(predictions: &[Prediction]) -> Result<Vec<Tensor>, Refusal
         Some(Output::Boxes(_)) => boxes(predictions),
         Some(Output::Mask(first)) => {
             let masks = predictions.iter().map(|prediction| match &prediction.output {
-                Output::Mask(mask) => Some(&mask.marked),
+                Output::Mask(mask) => Some(mask.levels()),
                 _ => None,
             });
-            let pixels = stacked(masks.collect::<Option<Vec<_>>>().ok_or_else(mixed)?)?;
-            let shape = [count, first.marked.height(), first.marked.width()];
+            let masks: Vec<Image<u8>> = masks.collect::<Option<_>>().ok_or_else(mixed)?;
+            let pixels = stacked(masks.iter().collect())?;
+            let shape = [count, first.classes.height(), first.classes.width()];
             Ok(vec![tensor("mask", DataType::Uint8, &shape, pixels)])
         }
         Some(Output::Image(first)) => {

@@ -2,11 +2,9 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 
-mod support;
-
+use crate::support::*;
 use octant_predict::Output;
 use std::process::Command;
-use support::*;
 
 #[test]
 fn tritonclient_works_unchanged_over_http_and_grpc() {

@@ -2,15 +2,13 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 
-mod support;
-
+use crate::support::*;
 use axum::body::Bytes;
 use axum::http::Request;
 use octant_serve::ServeOptions;
 use prost::Message;
 use std::net::SocketAddr;
 use std::time::Duration;
-use support::*;
 
 #[derive(Clone, PartialEq, Message)]
 struct Named {

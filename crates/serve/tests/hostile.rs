@@ -2,14 +2,12 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 
-mod support;
-
+use crate::support::*;
 use octant_serve::{ServeOptions, Server};
 use octant_web::Limits;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
-use support::*;
 
 const INFER: &str = "POST /v2/models/tiny/infer";
 

@@ -2,8 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 
-mod support;
-
+use crate::support::*;
 use octant_serve::{ModelSource, ServeEvent, ServeOptions, Server};
 use std::io::Write;
 use std::net::{SocketAddr, TcpStream};
@@ -11,7 +10,6 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
-use support::*;
 
 fn metric(address: SocketAddr, name: &str) -> f64 {
     let page = String::from_utf8(get(address, "/metrics").body).unwrap();
@@ -170,7 +168,7 @@ fn a_changed_file_is_served_and_a_broken_one_is_not() {
     let path = folder.path().join("weights.safetensors");
     let write = |seed: u64| {
         let temporary = folder.path().join("new");
-        support::write_weights(&temporary, "resnet-tiny", seed);
+        crate::support::write_weights(&temporary, "resnet-tiny", seed);
         std::fs::rename(&temporary, &path).unwrap();
     };
     write(3);

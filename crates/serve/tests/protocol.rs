@@ -2,11 +2,9 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 
-mod support;
-
+use crate::support::*;
 use octant_predict::Output;
 use serde_json::{Value, json};
-use support::*;
 
 fn f32s(bytes: &[u8]) -> Vec<f32> {
     bytes.chunks_exact(4).map(|four| f32::from_le_bytes(four.try_into().unwrap())).collect()
@@ -125,7 +123,7 @@ fn boxes_masks_and_images_of_any_size_are_served() {
             serde_json::from_slice(&response.body[..response.body.len() - response.behind().len()]).unwrap();
         match &prediction.output {
             Output::Boxes(boxes) => assert_eq!(json["outputs"][0]["shape"], json!([1, boxes.shown.len(), 4])),
-            Output::Mask(mask) => assert_eq!(response.behind(), mask.marked.values()),
+            Output::Mask(mask) => assert_eq!(response.behind(), mask.levels().values()),
             Output::Image(made) => assert_eq!(response.behind(), made.values()),
             other => panic!("{other:?}"),
         }

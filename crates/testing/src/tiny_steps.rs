@@ -5,7 +5,9 @@ use octant_nn::Optimizer;
 use octant_runtime::{Axis, Mesh, Program};
 use octant_train::Role;
 use octant_train::step::{self, StepOptions, StepPlan};
-use octant_train::{Adversary, Classify, CycleGan, Detect, ImageFormat, ImagePool, MaskLoss, Pix2Pix, Segment, Task};
+use octant_train::{
+    Adversary, Classify, CycleGan, Detect, ImageFormat, ImagePool, MaskLoss, Pix2Pix, Segment, SegmentLoss, Task,
+};
 use octant_zoo::families::gan::Discriminator;
 use octant_zoo::families::gan::GanNorm;
 use std::sync::Arc;
@@ -120,7 +122,8 @@ fn task(model: &str) -> Arc<dyn Task> {
             Arc::new(Classify { model, image, normalize: None, smoothing: 0.0, mixed: false })
         }
         octant_zoo::ModelTask::Segment => {
-            Arc::new(Segment { model, image, normalize: None, loss: MaskLoss::SlsIou, warm_up: false })
+            let loss = if model.classes() > 1 { SegmentLoss::usual(model.classes()) } else { MaskLoss::SlsIou.into() };
+            Arc::new(Segment { model, image, normalize: None, loss, warm_up: false })
         }
         octant_zoo::ModelTask::Detect => Arc::new(Detect::new(model, image, None, 8, 2)),
         octant_zoo::ModelTask::Translate if entry.family == "unet_generator" => Arc::new(Pix2Pix {

@@ -1,7 +1,7 @@
 //! The tensors that a batch brings to the device.
 
 use crate::TrainError;
-use octant_data::{Batch, Targets};
+use octant_data::{Batch, IGNORED, Targets};
 use octant_graph::{DType, HostTensor, Shape, Tensor};
 use octant_zoo::Preprocessing;
 
@@ -84,12 +84,15 @@ impl Inputs {
         })
     }
 
-    /// A mask of one class per image, of its size.
-    pub fn masks(self) -> Inputs {
+    /// A mask per image, of its size: of a single class, or of so many, below which all labels must be.
+    pub fn masks(self, classes: Option<usize>) -> Inputs {
         let [height, width, _] = self.image;
         let shape = Shape::new(DType::U8, [self.batch_size, height, width, 1]);
-        self.with("masks", shape, |batch| match &batch.targets {
-            Targets::Masks(masks) => Ok(masks.clone()),
+        self.with("masks", shape, move |batch| match &batch.targets {
+            Targets::Masks(masks) => {
+                check_masks(masks, classes)?;
+                Ok(masks.clone())
+            }
             _ => Err(wrong("the data set has no masks; choose a recipe for classes or values")),
         })
     }
@@ -137,6 +140,19 @@ fn check_labels(labels: &HostTensor, classes: usize) -> Result<(), TrainError> {
         Some(label) => Err(TrainError::Data(format!(
             "an image has the label {label}, but the model has {classes} classes; give `classes` or mend the labels"
         ))),
+    }
+}
+
+/// A label beyond the head would be counted as one that is ignored.
+fn check_masks(masks: &HostTensor, classes: Option<usize>) -> Result<(), TrainError> {
+    let known = classes.unwrap_or(2);
+    let is_known = |label: u8| usize::from(label) < known || classes.is_some() && label == IGNORED;
+    match masks.bytes().iter().find(|&&label| !is_known(label)) {
+        None => Ok(()),
+        Some(label) => Err(TrainError::Data(match classes {
+            Some(classes) => format!("a mask has the label {label}, but the model has {classes} classes"),
+            None => format!("a mask has the label {label}, but the model marks a single class"),
+        })),
     }
 }
 

@@ -45,7 +45,7 @@ pub use inputs::{Normalize, normalized, of_model as normalize_of};
 pub use phase::{Pace, Phase, Rate};
 pub use progress::{Best, RunProgress};
 pub use regress::{Regress, ValueLoss};
-pub use segment::{MaskLoss, Segment};
+pub use segment::{MaskLoss, Segment, SegmentLoss};
 pub use session::{Session, SessionPrograms, Usage};
 pub use state::{State, import};
 pub use step::{Group, MixOptions, PhaseOptions, Role, StateEntry, Trainable, WarmupOptions};

@@ -70,6 +70,7 @@ impl Phase {
             mesh: mesh.clone(),
             step: step.clone(),
             phase: self.options.clone(),
+            int8: None,
         }
     }
 }

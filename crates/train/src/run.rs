@@ -347,6 +347,13 @@ impl<'p> Runner<'p, '_> {
     }
 }
 
+/// Whether a run can resume from a checkpoint: whether its network is that of the plan.
+pub fn check_checkpoint(plan: &RunPlan, checkpoint: &Checkpoint) -> Result<(), TrainError> {
+    let Some(phase) = plan.phases.get(checkpoint.progress.phase) else { return Ok(()) };
+    let traced = step::training(&phase.step(&plan.step, &plan.mesh))?;
+    checkpoint.values(&traced.variables, checkpoint.is_averaged(&traced.variables)).map(drop)
+}
+
 /// The state of a checkpoint, as far as the step knows it.
 fn restored(checkpoint: &Checkpoint, step: &StepPlan, watcher: &mut dyn Watcher) -> Result<Values, TrainError> {
     let traced = step::training(step)?;

@@ -21,6 +21,7 @@ pub use trainable::Trainable;
 use crate::{Task, TrainError, spread};
 use ending::{add_sums, average, ramped};
 use layout::Layout;
+use octant_graph::passes::Int8Ranges;
 use octant_graph::{DType, Shape, Tensor, Trace};
 use octant_nn::{Context, Mode, Optimizer, Training, VariableSpec};
 use octant_runtime::{Mesh, Program};
@@ -43,13 +44,15 @@ pub struct StepPlan {
     pub step: StepOptions,
     /// How parameters learn in this phase.
     pub phase: PhaseOptions,
+    /// The layers that evaluations and predictions compute in 8 bits. Networks are not trained in 8 bits.
+    pub int8: Option<Arc<Int8Ranges>>,
 }
 
 impl StepPlan {
     /// All parameters are trained by plain Adam in f32 on one device.
     pub fn new(task: Arc<dyn Task>, batch_size: usize) -> StepPlan {
         let step = StepOptions { batch_size, ..StepOptions::default() };
-        StepPlan { task, evaluation: None, mesh: Mesh::single(), step, phase: PhaseOptions::default() }
+        StepPlan { task, evaluation: None, mesh: Mesh::single(), step, phase: PhaseOptions::default(), int8: None }
     }
 
     /// The same with another optimizer.

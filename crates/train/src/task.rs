@@ -7,6 +7,7 @@ use octant_metrics::Roc;
 use octant_metrics::boxes::{BoxReport, PredictedBox};
 use octant_metrics::classes::Confusion;
 use octant_metrics::confidence::{Calibration, Mistake};
+use octant_metrics::pixels::ClassOverlap;
 use octant_nn::Context;
 use std::sync::Arc;
 
@@ -137,6 +138,8 @@ pub trait Observer {
 pub struct Findings {
     /// Which classes were taken for which.
     pub confusion: Option<Confusion>,
+    /// Masks: how predictions and labels overlap, by class.
+    pub overlaps: Option<Vec<ClassOverlap>>,
     /// What every threshold would catch.
     pub roc: Option<Roc>,
     /// Boxes: everything that was found out about them.
@@ -152,6 +155,7 @@ impl Findings {
     pub fn or(self, other: Findings) -> Findings {
         Findings {
             confusion: self.confusion.or(other.confusion),
+            overlaps: self.overlaps.or(other.overlaps),
             roc: self.roc.or(other.roc),
             boxes: self.boxes.or(other.boxes),
             calibration: self.calibration.or(other.calibration),

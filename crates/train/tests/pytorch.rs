@@ -245,7 +245,7 @@ fn infrared(warm_up: bool) -> Segment {
         model: octant_zoo::build("mshnet", Some(1)).unwrap(),
         image: [64, 64, 3],
         normalize: Some((vec![127.5; 3], vec![127.5; 3])),
-        loss: MaskLoss::SlsIou,
+        loss: MaskLoss::SlsIou.into(),
         warm_up,
     }
 }

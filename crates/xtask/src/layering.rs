@@ -1,4 +1,4 @@
-//! The table of crates in ARCHITECTURE.md is complete, and dependencies point only upwards in it.
+//! The table of crates in ARCHITECTURE.md is complete, dependencies point only upwards in it, and every file of tests runs.
 
 use anyhow::{Context, Result, bail};
 use std::path::Path;
@@ -18,6 +18,7 @@ pub fn check() -> Result<()> {
                 problems.push(format!("{name} depends on {dependency}, which is not above it in ARCHITECTURE.md"));
             }
         }
+        problems.extend(forgotten_tests(&name)?);
     }
     for listed in order.iter().filter(|listed| !Path::new("crates").join(listed).exists()) {
         problems.push(format!("ARCHITECTURE.md lists {listed}, which does not exist"));
@@ -43,11 +44,41 @@ fn crate_folders() -> Result<Vec<String>> {
     Ok(names)
 }
 
+fn manifest(name: &str) -> Result<toml::Table> {
+    let path = format!("crates/{name}/Cargo.toml");
+    std::fs::read_to_string(&path)?.parse().with_context(|| format!("cannot parse {path}"))
+}
+
+/// Files of tests that nothing would run: where a crate lists its test programs, a new file is part of none.
+fn forgotten_tests(name: &str) -> Result<Vec<String>> {
+    let manifest = manifest(name)?;
+    let package = manifest.get("package").and_then(toml::Value::as_table);
+    if package.and_then(|package| package.get("autotests")) != Some(&false.into()) {
+        return Ok(Vec::new());
+    }
+    let folder = Path::new("crates").join(name).join("tests");
+    let programs = manifest.get("test").and_then(toml::Value::as_array).into_iter().flatten();
+    let programs: Vec<&str> = programs.filter_map(|test| test.get("name")?.as_str()).collect();
+    let mut modules = String::new();
+    for program in &programs {
+        modules += &std::fs::read_to_string(folder.join(format!("{program}.rs")))?;
+    }
+    let mut forgotten = Vec::new();
+    for entry in std::fs::read_dir(&folder)? {
+        let path = entry?.path();
+        let file = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        let is_rust = path.extension().is_some_and(|ending| ending == "rs") || path.join("main.rs").exists();
+        let runs = programs.contains(&file.as_str()) || modules.lines().any(|line| line == format!("mod {file};"));
+        if is_rust && !runs {
+            forgotten.push(format!("{} is part of no test program of {name}: add `mod {file};`", path.display()));
+        }
+    }
+    Ok(forgotten)
+}
+
 /// The crates of this workspace that a crate needs to be built; what only its tests need does not count.
 fn dependencies(name: &str) -> Result<Vec<String>> {
-    let path = format!("crates/{name}/Cargo.toml");
-    let manifest: toml::Table =
-        std::fs::read_to_string(&path)?.parse().with_context(|| format!("cannot parse {path}"))?;
+    let manifest = manifest(name)?;
     let table = manifest.get("dependencies").and_then(toml::Value::as_table);
     let names = table.into_iter().flat_map(|table| table.keys());
     Ok(names.filter_map(|key| key.strip_prefix("octant-").map(str::to_string)).collect())

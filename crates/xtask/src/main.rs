@@ -8,6 +8,7 @@
 
 mod layering;
 mod oracles;
+mod suites;
 mod words;
 
 use anyhow::{Result, anyhow, bail};
@@ -55,9 +56,8 @@ fn test(oracles: Option<Oracles>, browser: bool) -> Result<()> {
     if !browser {
         println!("SKIPPED by --without-browser: the board in a browser");
     }
-    let mut tests = cargo(&["test", "--workspace", "--no-fail-fast"]);
     // Downloads take as long as clippy, and little of the processor.
-    std::thread::scope(|scope| {
+    let variables = std::thread::scope(|scope| {
         let installed = scope.spawn(|| -> Result<Vec<_>> {
             let mut variables = oracles.map(oracles::install).transpose()?.unwrap_or_default();
             if browser {
@@ -70,11 +70,11 @@ fn test(oracles: Option<Oracles>, browser: bool) -> Result<()> {
             Ok(variables)
         });
         step("clippy", || run(cargo(&["clippy", "--quiet", "--workspace", "--all-targets", "--", "-D", "warnings"])))?;
-        let variables = installed.join().map_err(|_| anyhow!("installing what tests compare with panicked"))??;
-        tests.envs(variables);
-        anyhow::Ok(())
+        installed.join().map_err(|_| anyhow!("installing what tests compare with panicked"))?
     })?;
-    step("tests", || run(tests))
+    let mut suites = Vec::new();
+    step("compiling the tests", || suites::build(&variables).map(|built| suites = built))?;
+    step("tests", || suites::run(suites, &variables))
 }
 
 fn step(name: &str, work: impl FnOnce() -> Result<()>) -> Result<()> {

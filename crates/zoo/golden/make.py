@@ -1,6 +1,6 @@
 """Golden figures of the model zoo, from the reference implementations.
 
-    pip install torch torchvision timm
+    pip install torch torchvision timm transformers
     git clone https://github.com/Lliu666/MSHNet; git clone https://github.com/mateuszbuda/brain-segmentation-pytorch
     MSHNET_DIR=MSHNet UNET_DIR=brain-segmentation-pytorch python make.py [NAME...]
 
@@ -16,6 +16,7 @@ import torch.nn.functional as F
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
+import semantic
 import translate
 MASK = (1 << 64) - 1
 
@@ -100,6 +101,22 @@ class FashionCnn(nn.Module):
 
     def forward(self, x):
         return self.fc(F.relu(F.max_pool2d(self.conv(x), 2)).flatten(1))
+
+
+class SmallCnn(nn.Module):
+    def __init__(self, width, channels=3, classes=10):
+        super().__init__()
+        widths = [channels, width, 2 * width, 4 * width, 4 * width]
+        for i in range(4):
+            setattr(self, f'conv{i + 1}', nn.Conv2d(widths[i], widths[i + 1], 3, padding=1, bias=False))
+            setattr(self, f'bn{i + 1}', nn.BatchNorm2d(widths[i + 1]))
+        self.fc = nn.Linear(widths[4], classes)
+
+    def forward(self, x):
+        for i in range(1, 5):
+            x = F.relu(getattr(self, f'bn{i}')(getattr(self, f'conv{i}')(x)))
+            x = F.max_pool2d(x, 2) if i < 3 else x
+        return self.fc(x.mean((2, 3)))
 
 
 def read_module(path, edits=()):
@@ -299,6 +316,7 @@ def adagrad(parameters):
 # name: (reference, side, batch, optimizer). Optimizers are called by the same names in the tests.
 TINY = {
     'fashion-cnn-tiny': (lambda: FashionCnn(4), 28, 4, adam),
+    'small-cnn-tiny': (lambda: SmallCnn(4), 28, 4, sgd),
     'resnet-tiny': (resnet_tiny, 32, 4, sgd),
     'resnet-bottleneck-tiny': (lambda: resnet_tiny('Bottleneck'), 32, 4, sgd),
     'mshnet-tiny': (mshnet_tiny, 32, 2, adagrad),
@@ -326,6 +344,7 @@ TINY = {
 }
 # EDSR's values go up to 255; its gradients would be too large for this rate of plain descent.
 TINY.update({name: (*entry, adam if name.startswith('edsr') else sgd) for name, entry in translate.TINY.items()})
+TINY.update({name: (*entry, sgd) for name, entry in semantic.TINY.items()})
 INCEPTION = dict(aux_logits=False, transform_input=False, init_weights=False, dropout=0.0)
 NO_DROP = dict(dropout=0.0, stochastic_depth_prob=0.0)
 # Large enough that batch norms over the last feature maps are not dominated by rounding.
@@ -356,6 +375,7 @@ REAL = {
     'mobilenetv4_conv_small': (timm_model('mobilenetv4_conv_small'), 97, 4, sgd),
     'mobilenetv4_conv_medium': (timm_model('mobilenetv4_conv_medium'), 97, 4, sgd),
 }
+REAL.update({name: (*entry, sgd) for name, entry in semantic.REAL.items()})
 
 
 def images(name, batch, side, seed='pictures'):
@@ -369,6 +389,14 @@ def masks(batch, side):
     target = torch.zeros(batch, 1, side, side, dtype=torch.float64)
     for i in range(batch):
         target[i, :, 5 + 3 * i:9 + 5 * i, 8 + i:14 + 2 * i] = 1
+    return target
+
+
+def class_masks(batch, side, classes):
+    """A rectangle of one class per image on class 0; the first row is ignored."""
+    numbers = torch.tensor([(7 * i + 3) % classes for i in range(batch)])
+    target = masks(batch, side)[:, 0].long() * numbers[:, None, None]
+    target[:, 0] = 255
     return target
 
 
@@ -387,6 +415,8 @@ class Case:
 
     def outputs(self, warm_up=False):
         """The final output first."""
+        if self.name in semantic.TINY or self.name in semantic.REAL:
+            return self.model(self.images)
         if not self.name.startswith('mshnet'):
             return [self.model(self.images)]
         maps, final = self.model(self.images, not warm_up)
@@ -396,6 +426,8 @@ class Case:
         if self.name in translate.TINY:
             u = units('targets', outputs[0].numel()).reshape(outputs[0].shape)
             return F.mse_loss(outputs[0], (4 * u - 2).float().double())
+        if self.name in semantic.TINY or self.name in semantic.REAL:
+            return semantic.loss(outputs, class_masks(self.batch, self.side, outputs[0].shape[1]))
         if not self.segments:
             labels = torch.tensor([(7 * i + 3) % outputs[0].shape[1] for i in range(self.batch)])
             return F.cross_entropy(outputs[0], labels)

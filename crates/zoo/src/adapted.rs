@@ -63,6 +63,10 @@ impl Model for Adapted {
         self.inside(cx).outputs(cx, images, warm_up)
     }
 
+    fn auxiliary_weight(&self) -> Option<f64> {
+        self.model.auxiliary_weight()
+    }
+
     fn enlarges(&self) -> usize {
         self.model.enlarges()
     }

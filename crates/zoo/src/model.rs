@@ -83,6 +83,11 @@ pub trait Model: Send + Sync + 'static {
         vec![self.forward(cx, images)]
     }
 
+    /// What each output after the first one counts in a loss, as auxiliary heads do; none where all outputs count alike.
+    fn auxiliary_weight(&self) -> Option<f64> {
+        None
+    }
+
     /// How many times higher and wider an output image is than the input.
     fn enlarges(&self) -> usize {
         1

@@ -57,6 +57,29 @@ fn a_head_of_another_size_changes_nothing_but_the_head() {
     }
 }
 
+/// The published counts, of torchvision's networks without auxiliary heads.
+#[test]
+fn networks_for_a_class_per_pixel_have_the_published_sizes() {
+    for (name, published) in [
+        ("fcn_resnet50", 32_957_013),
+        ("fcn_resnet101", 51_949_141),
+        ("deeplabv3_resnet50", 39_638_869),
+        ("deeplabv3_resnet101", 58_630_997),
+        ("deeplabv3_mobilenet_v3_large", 11_025_477),
+        ("lraspp_mobilenet_v3_large", 3_221_538),
+        ("segformer_b0", 3_752_694),
+        ("segformer_b1", 13_715_798),
+        ("segformer_b2", 27_461_974),
+        ("segformer_b3", 47_337_814),
+        ("segformer_b4", 64_108_374),
+        ("segformer_b5", 84_708_694),
+    ] {
+        let (mut specs, _) = described(find(name).unwrap());
+        specs.retain(|spec| !spec.path.starts_with("aux_classifier."));
+        assert_eq!(parameters(&specs), published, "{name}");
+    }
+}
+
 #[test]
 fn an_unknown_name_suggests_near_ones() {
     let error = find("resnet5O").unwrap_err().to_string();
@@ -140,6 +163,7 @@ fn parameters_and_multiply_adds_are_the_published_ones() {
 fn parameters_of_the_other_references() {
     let counted = [
         ("fashion-cnn", 108_810),
+        ("small-cnn", 61_050),
         ("unet_256", 54_413_955),
         ("unet_128", 41_828_995),
         ("resnet_9blocks", 11_378_179),

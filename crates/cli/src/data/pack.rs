@@ -3,9 +3,9 @@
 use super::opened::{self, Ticking, Which};
 use crate::Ending;
 use crate::output::{Json, bytes, duration};
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use octant_data::readers::{NamedSplit, join_splits, write_tfrecord, write_webdataset};
-use octant_data::{Dataset, Matched, pack};
+use octant_data::{DataError, Dataset, Matched, pack};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -74,7 +74,10 @@ pub(super) fn run(arguments: Arguments) -> Result<Ending> {
             Form::Tfrecord => write_tfrecord(&ticking, &out, name, per_shard),
         };
         ticking.end();
-        let files = written.context("nothing was packed; octant data verify lists what cannot be read")?;
+        let files = written.map_err(|error| match error {
+            DataError::Write { .. } => anyhow!("{name} was not packed: {error}"),
+            _ => anyhow!("nothing was packed; octant data verify lists what cannot be read: {error}"),
+        })?;
         report(name, dataset.len(), &files, begun, as_json)?;
     }
     if !as_json {

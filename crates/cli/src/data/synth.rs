@@ -38,6 +38,8 @@ enum Kind {
     Shapes,
     /// Textured shapes that hide each other, with boxes in Ultralytics' form
     Scenes,
+    /// Textured shapes with a class per pixel: images/ and masks/
+    Semantic,
     /// Discs to count: a table with two numbers per image
     Regression,
 }
@@ -53,7 +55,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Ending> {
     let usual = match kind {
         Kind::Irstd => 256,
         Kind::Scenes => 320,
-        Kind::Shapes | Kind::Regression => 128,
+        Kind::Semantic | Kind::Shapes | Kind::Regression => 128,
     };
     let side = side.unwrap_or(usual);
     if !(32..=4096).contains(&side) {
@@ -66,6 +68,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Ending> {
         Kind::Irstd => (SynthKind::Infrared, "mshnet-irstd"),
         Kind::Shapes => (SynthKind::Shapes, "imagenet-resnet50"),
         Kind::Scenes => (SynthKind::Scenes, "detect"),
+        Kind::Semantic => (SynthKind::Semantic, "segment"),
         Kind::Regression => (SynthKind::Regression, "regression-efficientnetv2"),
     };
     let bar = Mutex::new(Bar::new("images".into(), count as u64));

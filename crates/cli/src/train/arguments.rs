@@ -12,7 +12,7 @@ use std::time::Duration;
 #[derive(clap::Args)]
 #[command(
     args_override_self = true,
-    after_help = "Examples:\n  octant train                                         a first run, in about a minute\n  \
+    after_help = "Examples:\n  octant train                                         a first run, in less than a minute\n  \
                   octant train fashion-mnist --data DIR --epochs 5     a recipe on data of yours\n  \
                   octant train runs/fashion-mnist-1                    resumes that run where it stopped\n  \
                   octant train my.toml --set phases.0.schedule.lr=0.1  a recipe of your own, see docs/recipes.md\n  \
@@ -39,7 +39,7 @@ pub(crate) struct Arguments {
     warm_epoch: Option<u64>,
     #[command(flatten)]
     flags: RecipeFlags,
-    /// End cleanly after this time, such as 9h, 30m or 90s; the same command resumes
+    /// End cleanly after this time, such as 9h, 1h30m or 90s; the same command resumes
     #[arg(long, value_name = "TIME")]
     time: Option<String>,
     /// Any field of the recipe, such as phases.0.schedule.lr=0.1
@@ -144,21 +144,24 @@ impl Arguments {
                 named.display(),
                 prepare::nearest_run(named)
             ),
+            // Recipes have no folders in their names: a run is meant.
+            Err(_) if named.components().count() > 1 && !self.recipe.ends_with(".toml") => {
+                bail!("there is no {}{}", named.display(), prepare::nearest_run(named))
+            }
             table => Ok((table?, self.out.clone())),
         }
     }
 }
 
-/// `9h`, `30m`, `90s`.
+/// `9h`, `30m`, `90s`, `1h30m`.
 pub(super) fn time(text: &str) -> Result<Duration> {
-    let (number, unit) = text.split_at(text.len() - text.chars().last().map_or(0, char::len_utf8));
-    let scale = match unit {
-        "h" => 3600.0,
-        "m" => 60.0,
-        "s" => 1.0,
-        _ => bail!("--time {text}: write hours, minutes or seconds, such as 9h, 30m or 90s"),
+    let part = |part: &str| {
+        let (number, unit) = part.split_at_checked(part.len().checked_sub(1)?)?;
+        let scale = [("h", 3600.0), ("m", 60.0), ("s", 1.0)].into_iter().find(|(name, _)| *name == unit)?.1;
+        let number: f64 = number.parse().ok()?;
+        Duration::try_from_secs_f64(number * scale).ok()
     };
-    let number: Option<f64> = number.parse().ok().filter(|number: &f64| *number >= 0.0 && number.is_finite());
-    let number = number.with_context(|| format!("--time {text}: {number:?} is not a number"))?;
-    Ok(Duration::from_secs_f64(number * scale))
+    let sum: Option<Duration> = text.split_inclusive(['h', 'm', 's']).map(part).sum();
+    sum.filter(|_| !text.is_empty())
+        .with_context(|| format!("--time {text}: write hours, minutes or seconds, such as 9h, 1h30m or 90s"))
 }

@@ -1,7 +1,9 @@
 //! The last words of a run.
 
+use super::curve;
 use crate::output::{Json, count, duration, line};
 use crate::show::{as_json, number, show as metrics_text};
+use crate::style;
 use octant_run::{NextStep, RunOutcome};
 use octant_train::Metric;
 use octant_train::run::{self, ProgramReport};
@@ -54,44 +56,49 @@ fn show_text(outcome: &RunOutcome) {
         }
         false => line(format_args!(
             "\n{} after {}, {}",
-            event(outcome),
+            style::bold(event(outcome)),
             count(progress.step, "step"),
             count(progress.epoch, "epoch")
         )),
     }
     let row = |name: &str, text: &str| line(format_args!("  {name:<10} {text}"));
-    let split = |metrics: &[Metric]| -> [String; 2] {
-        let (validated, learned): (Vec<Metric>, Vec<Metric>) =
-            metrics.iter().cloned().partition(|(name, _)| name.starts_with("val_"));
-        [learned, validated].map(|metrics| metrics_text(&metrics))
-    };
     // Metrics and mistakes are those of one checkpoint, the one that is proposed for use.
-    match &outcome.best {
+    let metrics = match &outcome.best {
         Some(best) => {
-            row("best", &format!("epoch {}, by {} {}", best.epoch, best.metric, number(best.value)));
-            let [training, validation] = split(&best.metrics);
-            row("training", &format!("{training} (epoch {})", best.epoch));
-            row("validation", &format!("{validation} (epoch {})", best.epoch));
+            row("best", &format!("{} {} in epoch {}", best.metric, style::good(number(best.value)), best.epoch));
+            &best.metrics
         }
-        None => {
-            let [training, validation] = split(&progress.metrics);
-            row("training", &training);
-            row("validation", &validation);
+        None => &progress.metrics,
+    };
+    let (validated, learned): (Vec<Metric>, Vec<Metric>) =
+        metrics.iter().cloned().partition(|(name, _)| name.starts_with("val_"));
+    for (name, metrics) in [("training", learned), ("validation", validated)] {
+        if !metrics.is_empty() {
+            row(name, &metrics_text(&metrics));
         }
     }
     if let Some(most) = outcome.mistakes(3) {
-        let of_epoch = outcome.best.as_ref().map(|best| format!(" (epoch {})", best.epoch)).unwrap_or_default();
-        row("mistakes", &format!("{}{of_epoch}", mistakes(&most)));
+        row("mistakes", &mistakes(&most));
     }
     let used = outcome.summary.programs.iter().filter(|program| program.runs > 0);
     used.enumerate().for_each(|(index, program)| row(if index == 0 { "programs" } else { "" }, &program_line(program)));
     row("weights", &outcome.weights.display().to_string());
     row("plots", &outcome.plots.display().to_string());
+    if let Some(best) = &outcome.best {
+        let lines = curve::plot(&outcome.curve, Some(best.epoch), number);
+        if !lines.is_empty() {
+            line(format_args!("\n{} by epoch", best.metric));
+            lines.iter().for_each(line);
+        }
+    }
     line("\nnext:");
     let next: Vec<(String, String)> =
         outcome.next.iter().map(|step| (command(step, &outcome.run), step.reason())).collect();
     let longest = next.iter().map(|(command, _)| command.chars().count()).max().unwrap_or(0);
-    next.iter().for_each(|(command, why)| line(format_args!("  {command:<longest$}   {why}")));
+    for (command, why) in next {
+        let gap = longest - command.chars().count();
+        line(format_args!("  {}{:gap$}   {}", style::command(&command), "", style::dim(why)));
+    }
 }
 
 fn ignored(outcome: &RunOutcome) -> Vec<String> {
@@ -106,6 +113,8 @@ fn command(step: &NextStep, path: &Path) -> String {
         NextStep::Evaluate => format!("octant eval {run}"),
         NextStep::Predict => format!("octant predict {run} IMAGES"),
         NextStep::Board => format!("octant board {run}"),
+        NextStep::OwnData { recipe } => format!("octant train {recipe} --data DIR"),
+        NextStep::Recipes => "octant recipes".into(),
         NextStep::TrainLonger { epochs } => format!("octant train {run} --epochs {epochs}"),
         NextStep::BurnInLonger { epochs } => format!("octant train {run} --burn-epochs {epochs}"),
         NextStep::Regularize { weight_decay, patience, .. } => {
@@ -146,8 +155,8 @@ fn program_line(program: &ProgramReport) -> String {
         (compiled, loaded) => format!("compiled {}, loaded from the cache {}", times(compiled), times(loaded)),
     };
     let each = program.time / u32::try_from(program.runs.max(1)).unwrap_or(u32::MAX);
-    let (compile, all, each) = (duration(program.compile_time), duration(program.time), duration(each));
-    format!("{} {made} in {compile}, run {} in {all} ({each} each)", program.name, times(program.runs))
+    let (compile, each) = (duration(program.compile_time), duration(each));
+    format!("{} {made} in {compile}, {} of {each}", program.name, count(program.runs, "run"))
 }
 
 fn times(count: u64) -> String {

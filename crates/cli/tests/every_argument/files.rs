@@ -86,11 +86,11 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// The fixture at another place: runs are copied, since commands write into them, the rest is linked.
-pub fn link(from: &Path, to: &Path) {
+/// The fixture at another place: a run that the command names is copied, since it may write into it, the rest is linked.
+pub fn link(from: &Path, to: &Path, is_named: bool) {
     let is_run = from.join("config.toml").is_file();
-    match (from.is_dir(), is_run) {
-        (true, true) => copy(from, to),
+    match is_named && is_run {
+        true => copy(from, to),
         _ => std::os::unix::fs::symlink(from, to).unwrap(),
     }
 }

@@ -15,6 +15,7 @@ mod webp;
 use crate::{AnyImage, DataError};
 use octant_imaging::{Channel, Image, Semantics, color};
 pub use orientation::Orientation;
+pub(crate) use png::decode_indexed as decode_indexed_png;
 pub use size::announced_size;
 use std::path::Path;
 

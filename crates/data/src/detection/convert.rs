@@ -97,15 +97,16 @@ fn numbered(
 }
 
 fn create(folder: &Path) -> Result<(), DataError> {
-    std::fs::create_dir_all(folder).map_err(|error| DataError::io(folder, error))
+    std::fs::create_dir_all(folder).map_err(|error| DataError::write(folder, error))
 }
 
 fn write(path: &Path, text: &str) -> Result<(), DataError> {
-    std::fs::write(path, text).map_err(|error| DataError::io(path, error))
+    std::fs::write(path, text).map_err(|error| DataError::write(path, error))
 }
 
 fn copy(image: &LabeledImage, to: &Path) -> Result<(), DataError> {
-    std::fs::copy(&image.path, to).map(drop).map_err(|error| DataError::io(&image.path, error))
+    let copied = std::fs::read(&image.path).map_err(|error| DataError::io(&image.path, error))?;
+    std::fs::write(to, copied).map_err(|error| DataError::write(to, error))
 }
 
 /// Height and width, as decoding gives them: upright.

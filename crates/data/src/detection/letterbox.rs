@@ -33,10 +33,14 @@ impl Fitted {
     /// A box of the square in pixels of the old image of that height and width, clipped to it.
     pub fn back(&self, corners: [f64; 4], height: usize, width: usize) -> [f64; 4] {
         let limits = [width as f64, height as f64];
-        std::array::from_fn(|index| {
-            let axis = index % 2;
-            ((corners[index] - self.offset[axis] as f64) / self.scale[axis]).clamp(0.0, limits[axis])
-        })
+        let uncut = self.back_uncut(corners);
+        std::array::from_fn(|index| uncut[index].clamp(0.0, limits[index % 2]))
+    }
+
+    /// The same without clipping.
+    pub fn back_uncut(&self, corners: [f64; 4]) -> [f64; 4] {
+        let axis = |index: usize| index % 2;
+        std::array::from_fn(|index| (corners[index] - self.offset[axis(index)] as f64) / self.scale[axis(index)])
     }
 }
 

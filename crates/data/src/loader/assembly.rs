@@ -3,7 +3,7 @@
 use super::mix::mix_rows;
 use super::pool::{Block, Pool, RowBlock};
 use super::{Batch, Job, Targets};
-use crate::{AnyImage, DataError, Position, Sample, Target};
+use crate::{AnyImage, DataError, LabelMask, Position, Sample, Target};
 use octant_tensor::{AlignedBytes, Bytes, DType, HostTensor, Shape, require_memory};
 use std::fmt;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ impl RowLayout {
     fn of(sample: &Sample) -> RowLayout {
         let target = match &sample.target {
             Target::Class(_) => TargetLayout::Class,
-            Target::Mask(mask) => TargetLayout::Mask(mask.dims()),
+            Target::Mask(mask) => TargetLayout::Mask(mask.labels.dims()),
             Target::Values(values) => TargetLayout::Values(values.len()),
             Target::Boxes(_) => TargetLayout::Boxes,
             Target::Image(image) => TargetLayout::Image(image.dims()),
@@ -101,7 +101,7 @@ impl Rows {
             Target::Class(class) => {
                 self.targets.write(row, |bytes| bytes.copy_from_slice(&(class as i32).to_ne_bytes()))
             }
-            Target::Mask(image) | Target::Image(image) => {
+            Target::Mask(LabelMask { labels: image, .. }) | Target::Image(image) => {
                 self.targets.write(row, |bytes| bytes.copy_from_slice(image.values()));
             }
             Target::Values(values) => {

@@ -24,8 +24,8 @@ const MAGIC_WITHOUT_PATHS: &[u8; 8] = b"OCTPACK1";
 pub fn pack(dataset: &dyn Dataset, path: &Path) -> Result<(), DataError> {
     // Written under another name first: half a file must never be mistaken for a whole one.
     let unfinished = path.with_extension("unfinished");
-    write_packed(dataset, &unfinished)?;
-    std::fs::rename(&unfinished, path).map_err(|error| DataError::io(path, error))
+    write_packed(dataset, &unfinished).inspect_err(|_| drop(std::fs::remove_file(&unfinished)))?;
+    std::fs::rename(&unfinished, path).map_err(|error| DataError::write(path, error))
 }
 
 /// The data set packed into a file of `folder`, which is written the first time and found again as long as the samples
@@ -40,7 +40,7 @@ pub fn pack_once(dataset: &dyn Dataset, folder: &Path, name: &str) -> Result<Pac
         position.hash(&mut identity);
         dataset.label_hash(index).hash(&mut identity);
     }
-    std::fs::create_dir_all(folder).map_err(|error| DataError::io(folder, error))?;
+    std::fs::create_dir_all(folder).map_err(|error| DataError::write(folder, error))?;
     let path = folder.join(format!("{name}-{:016x}.pack", identity.finish()));
     if !path.exists() {
         pack(dataset, &path)?;
@@ -49,7 +49,7 @@ pub fn pack_once(dataset: &dyn Dataset, folder: &Path, name: &str) -> Result<Pac
 }
 
 fn write_packed(dataset: &dyn Dataset, path: &Path) -> Result<(), DataError> {
-    let problem = |error| DataError::io(path, error);
+    let problem = |error| DataError::write(path, error);
     let mut file = BufWriter::new(File::create(path).map_err(problem)?);
     file.write_all(MAGIC).and_then(|()| file.write_all(&[0; 8])).map_err(problem)?;
     let mut positions = Vec::with_capacity(dataset.len());

@@ -1,6 +1,6 @@
 //! One sample of a packed data set as bytes: element type, size, target, pixels.
 
-use crate::{AnyImage, LabeledBox, Sample, Target};
+use crate::{AnyImage, LabelMask, LabeledBox, Sample, Target};
 use octant_imaging::Image;
 
 /// Bytes of a record before the kind of its target: element type, channels, height and width.
@@ -22,8 +22,8 @@ pub(super) fn record_of(sample: &Sample) -> Vec<u8> {
             record.extend(class.to_le_bytes());
         }
         Target::Mask(mask) => {
-            record.push(1);
-            record.extend(mask.values());
+            record.push(if mask.is_of_one_class() { 1 } else { 5 });
+            record.extend(mask.labels.values());
         }
         Target::Values(values) => {
             record.push(2);
@@ -93,7 +93,8 @@ pub(super) fn read_record(bytes: &[u8]) -> Result<Sample, String> {
     let pixels = height.checked_mul(width).ok_or("a size in the packed file is damaged")?;
     let target = match record.byte()? {
         0 => Target::Class(record.u32()?),
-        1 => Target::Mask(image(height, width, 1, record.take(pixels)?.to_vec())?),
+        1 => Target::Mask(LabelMask::marked(image(height, width, 1, record.take(pixels)?.to_vec())?)),
+        5 => Target::Mask(LabelMask::of_classes(image(height, width, 1, record.take(pixels)?.to_vec())?)),
         2 => {
             let count = record.u32()? as usize;
             let values = record.take(count.saturating_mul(4))?;

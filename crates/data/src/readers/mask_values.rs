@@ -1,34 +1,41 @@
-//! From the values of a mask file to 0 and 1, and how masks of several classes are distinguished from those of one.
+//! What the pixels of a mask file say: marked or not, or the number of a class.
 //!
 //! A mask of one class has two values or colors: 0 and 1, 0 and 255, or those of a palette. Edges may be softened, which
 //! gives many values between black and white, and lossy formats add noise: both are cut at the middle. Masks of several
-//! classes have areas of other values, or values that are far too small for a brightness.
+//! classes hold class numbers: the indices of a palette, or gray values that are far too small for a brightness.
 
 use crate::AnyImage;
-use crate::decode::{Channels, DecodeOptions, ImageFileFormat, decode};
+use crate::decode::{Channels, DecodeOptions, ImageFileFormat, decode, decode_indexed_png};
 use octant_imaging::{Image, Semantics, color};
 use std::collections::BTreeSet;
 
 /// Values below this are numbers of classes rather than brightness.
-const LABELS_BELOW: u8 = 64;
+const NUMBERS_BELOW: u8 = 64;
 /// An image of more colors than this has softened edges.
 const MOST_COLORS: usize = 64;
 
-/// A mask as 0 and 1, and the numbers of classes that it seems to use; none where it is drawn in black and white.
-pub(super) struct BinaryMask {
-    pub mask: Image<u8>,
-    pub labels: BTreeSet<u8>,
+/// A decoded mask file.
+pub(super) struct MaskFile {
+    /// As it is shown: gray, or in color.
+    image: Image<u8>,
+    /// The indices of a file with a palette.
+    indices: Option<Image<u8>>,
+    is_lossy: bool,
+    /// A value above 255, which no class has.
+    too_large: Option<u16>,
 }
 
-/// Decodes a mask.
-pub(super) fn decode_mask(bytes: &[u8], options: &DecodeOptions) -> Result<BinaryMask, MaskProblem> {
-    let options = DecodeOptions { channels: Channels::Stored, eight_bits: false, ..*options };
-    let image = eight_bits(decode(bytes, &options).map_err(MaskProblem::Damaged)?);
-    let is_lossy = matches!(ImageFileFormat::detect(bytes), Some(ImageFileFormat::Jpeg | ImageFileFormat::WebP));
-    match image.channels() {
-        3.. if !is_gray(&image) => of_colors(&image, is_lossy),
-        _ => of_values(first_channel(&image), is_lossy),
-    }
+/// What a file says about the masks of its data set.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Evidence {
+    /// Marked areas with softened or noisy edges.
+    Soft,
+    /// At most two values: marked or not, or two classes.
+    TwoValues(BTreeSet<u8>),
+    /// Class numbers.
+    Numbers(BTreeSet<u8>),
+    /// So many colors without a palette, whose classes nobody knows.
+    Colors(usize),
 }
 
 /// Why a mask cannot be used, as the rest of a sentence that starts with the file's name.
@@ -37,19 +44,114 @@ pub(super) enum MaskProblem {
     /// The file cannot be decoded.
     #[error("{0}")]
     Damaged(String),
-    /// It marks several classes.
+    /// Its values are not what they should be.
     #[error("{0}")]
-    SeveralClasses(String),
+    Values(String),
 }
 
-fn several(count: usize, what: &str) -> MaskProblem {
-    MaskProblem::SeveralClasses(format!(
-        "the mask has {count} {what}, but segmentation here learns one class against the background; write masks of two \
-         values, 0 and 1 or 0 and 255"
-    ))
+impl MaskFile {
+    /// Decodes a file.
+    pub fn decode(bytes: &[u8], options: &DecodeOptions) -> Result<MaskFile, MaskProblem> {
+        let options = DecodeOptions { channels: Channels::Stored, eight_bits: false, ..*options };
+        if let Some((indices, palette)) = decode_indexed_png(bytes, &options.limits).map_err(MaskProblem::Damaged)? {
+            let color = |index: u8| palette.get(usize::from(index)).copied().unwrap_or_default();
+            let [height, width, _] = indices.dims();
+            let values = indices.values().iter().flat_map(|&index| color(index)).collect();
+            let image = Image::new(height, width, 3, values).map_err(|e| MaskProblem::Damaged(e.to_string()))?;
+            return Ok(MaskFile { image, indices: Some(indices), is_lossy: false, too_large: None });
+        }
+        let image = decode(bytes, &options).map_err(MaskProblem::Damaged)?;
+        let too_large = match &image {
+            AnyImage::U16(image) => image.values().iter().copied().max().filter(|&value| value > 255),
+            AnyImage::U8(_) | AnyImage::F32(_) => None,
+        };
+        let is_lossy = matches!(ImageFileFormat::detect(bytes), Some(ImageFileFormat::Jpeg | ImageFileFormat::WebP));
+        Ok(MaskFile { image: eight_bits(image), indices: None, is_lossy, too_large })
+    }
+
+    /// The one channel that says everything; none for colors.
+    fn levels(&self) -> Option<Image<u8>> {
+        match self.image.channels() {
+            3.. if !is_gray(&self.image) => None,
+            _ => Some(first_channel(&self.image)),
+        }
+    }
+
+    /// What the file says about the masks of its data set.
+    pub fn evidence(&self) -> Evidence {
+        let softened = |levels: &Image<u8>| {
+            let values = values_of(levels);
+            let small = values.iter().all(|&value| value < NUMBERS_BELOW || value == 255);
+            self.is_lossy || !small && !has_flat_middle(levels, &values)
+        };
+        let (levels, numbers) = (self.levels(), self.indices.as_ref());
+        match (numbers.or(levels.as_ref()), &levels) {
+            (Some(numbers), levels) => {
+                let values = values_of(numbers);
+                match levels {
+                    _ if values.len() <= 2 && !self.is_lossy => Evidence::TwoValues(values),
+                    Some(levels) if softened(levels) => Evidence::Soft,
+                    _ => Evidence::Numbers(values),
+                }
+            }
+            (None, _) => match colors_of(&self.image) {
+                0..=2 if !self.is_lossy => Evidence::TwoValues(BTreeSet::from([0, 1])),
+                3..=MOST_COLORS if !self.is_lossy => Evidence::Colors(colors_of(&self.image)),
+                _ => Evidence::Soft,
+            },
+        }
+    }
+
+    /// A mask of one class as 0 and 1.
+    pub fn marks(&self) -> Result<Image<u8>, MaskProblem> {
+        let several = |count: usize, what: &str| {
+            Err(MaskProblem::Values(format!(
+                "the mask has {count} {what}, but the masks here mark one class; write masks of two values, 0 and 1 or 0 and \
+                 255, or set `classes`"
+            )))
+        };
+        let evidence = self.evidence();
+        let levels = self.levels().unwrap_or_else(|| color::gray(&self.image, Semantics::Pil));
+        let threshold = match evidence {
+            Evidence::Colors(count) => return several(count, "colors"),
+            Evidence::Numbers(values) => {
+                let shown = if values.len() <= 16 { format!("values ({})", listed(&values)) } else { "values".into() };
+                return several(values.len(), &shown);
+            }
+            Evidence::Soft => 128,
+            // The brighter one of the two, as they are shown.
+            Evidence::TwoValues(_) => values_of(&levels).last().copied().unwrap_or(0).max(1),
+        };
+        Ok(levels.map(|value| u8::from(value >= threshold)))
+    }
+
+    /// The number in every pixel of a mask of several classes.
+    pub fn numbers(self) -> Result<Image<u8>, MaskProblem> {
+        let refused = |problem: &str| Err(MaskProblem::Values(problem.to_string()));
+        if let Some(value) = self.too_large {
+            return refused(&format!("it has the value {value}; class numbers end at 254"));
+        }
+        if self.is_lossy {
+            return refused("lossy formats change class numbers; write masks as PNG");
+        }
+        let levels = self.levels();
+        match (self.indices, levels) {
+            (Some(indices), _) => Ok(indices),
+            (None, Some(levels)) => Ok(levels),
+            (None, None) => refused(
+                "it has colors without a palette, so its class numbers are not known; write masks with a palette, or gray ones \
+                 whose values are class numbers",
+            ),
+        }
+    }
 }
 
-/// Labels of 16 bits are small numbers, whose high byte says nothing.
+/// Values for messages.
+pub(super) fn listed(values: &BTreeSet<u8>) -> String {
+    values.iter().map(u8::to_string).collect::<Vec<_>>().join(", ")
+}
+
+/// Numbers of 16 bits are small, and their high byte says nothing.
 fn eight_bits(image: AnyImage) -> Image<u8> {
     match image {
         AnyImage::U16(image) if image.values().iter().all(|&value| value <= 255) => image.map(|value| value as u8),
@@ -65,7 +167,8 @@ fn first_channel(image: &Image<u8>) -> Image<u8> {
     Image::from_fn(image.height(), image.width(), 1, |row, column, _| image.pixel(row, column)[0])
 }
 
-fn of_colors(image: &Image<u8>, is_lossy: bool) -> Result<BinaryMask, MaskProblem> {
+/// How many colors there are, up to one more than softened edges have at least.
+fn colors_of(image: &Image<u8>) -> usize {
     let mut colors: BTreeSet<&[u8]> = BTreeSet::new();
     for pixel in image.values().chunks_exact(image.channels()) {
         colors.insert(&pixel[..3]);
@@ -73,34 +176,18 @@ fn of_colors(image: &Image<u8>, is_lossy: bool) -> Result<BinaryMask, MaskProble
             break;
         }
     }
-    let gray = color::gray(image, Semantics::Pil);
-    match colors.len() {
-        3..=MOST_COLORS if !is_lossy => Err(several(colors.len(), "colors")),
-        _ => of_values(gray, is_lossy).map(|binary| BinaryMask { labels: BTreeSet::new(), ..binary }),
-    }
+    colors.len()
 }
 
-fn of_values(image: Image<u8>, is_lossy: bool) -> Result<BinaryMask, MaskProblem> {
-    let mut counts = [0usize; 256];
-    image.values().iter().for_each(|&value| counts[value as usize] += 1);
-    let values: Vec<u8> = (0..=255).filter(|&value| counts[value as usize] > 0).collect();
-    let largest = values.last().copied().unwrap_or(0);
-    let listed = || values.iter().map(u8::to_string).collect::<Vec<_>>().join(", ");
-    let threshold = match (&values[..], is_lossy) {
-        ([value] | [_, value], false) => (*value).max(1),
-        (_, false) if largest < LABELS_BELOW || has_flat_middle(&image, &values) => {
-            let shown = if values.len() <= 16 { format!(" ({})", listed()) } else { String::new() };
-            return Err(several(values.len(), &format!("values{shown}")));
-        }
-        _ => 128,
-    };
-    let labels = values.iter().copied().filter(|_| !is_lossy && largest < LABELS_BELOW).collect();
-    Ok(BinaryMask { mask: image.map(|value| (value >= threshold) as u8), labels })
+fn values_of(image: &Image<u8>) -> BTreeSet<u8> {
+    let mut used = [false; 256];
+    image.values().iter().for_each(|&value| used[usize::from(value)] = true);
+    (0..=255).filter(|&value| used[usize::from(value)]).collect()
 }
 
 /// Whether 3×3 pixels have one value between the smallest and the largest: softened edges have no such areas.
-fn has_flat_middle(image: &Image<u8>, values: &[u8]) -> bool {
-    let [smallest, .., largest] = values else { return false };
+fn has_flat_middle(image: &Image<u8>, values: &BTreeSet<u8>) -> bool {
+    let (Some(&smallest), Some(&largest)) = (values.first(), values.last()) else { return false };
     let (height, width, pixels) = (image.height(), image.width(), image.values());
     let is_flat = |row: usize, column: usize| {
         let value = pixels[row * width + column];
@@ -119,8 +206,8 @@ mod tests {
 
     fn decoded(image: Image<u8>) -> Result<Vec<u8>, String> {
         let bytes = encode_png(&AnyImage::U8(image)).unwrap();
-        let mask = decode_mask(&bytes, &DecodeOptions::default()).map_err(|problem| problem.to_string());
-        mask.map(|binary| binary.mask.into_values())
+        let mask = MaskFile::decode(&bytes, &DecodeOptions::default()).and_then(|file| file.marks());
+        mask.map(Image::into_values).map_err(|problem| problem.to_string())
     }
 
     fn row(values: &[u8]) -> Image<u8> {
@@ -149,6 +236,6 @@ mod tests {
         let levels = Image::from_fn(12, 12, 1, |row, _, _| (row / 4) as u8 * 127);
         assert!(decoded(index).unwrap_err().contains("4 values (0, 1, 2, 3)"));
         assert!(decoded(palette).unwrap_err().contains("4 colors"));
-        assert!(decoded(levels).unwrap_err().contains("learns one class"));
+        assert!(decoded(levels).unwrap_err().contains("mark one class"));
     }
 }

@@ -1,48 +1,78 @@
 //! Images with masks: pairs of files.
 
 use super::listing;
-use super::mask_values::{BinaryMask, MaskProblem, decode_mask};
+use super::mask_form::{MaskForm, MaskRules};
 use crate::decode::{DecodeOptions, read_image};
-use crate::{DataError, Dataset, Sample, Target};
-use std::collections::{BTreeSet, HashMap};
+use crate::{DataError, Dataset, NAMES_FILE, Sample, Target};
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 /// Pairs of image and mask files.
 pub struct MaskedDataset {
-    pub(super) pairs: Vec<(PathBuf, PathBuf)>,
-    pub(super) options: DecodeOptions,
-    pub(super) classes: Vec<String>,
+    pairs: Vec<(PathBuf, PathBuf)>,
+    options: DecodeOptions,
+    form: MaskForm,
+    classes: Vec<String>,
+    /// Files that belong to no sample.
+    left_out: Vec<String>,
 }
 
 impl MaskedDataset {
-    /// A data set of these pairs. Some masks are read at once: if they mark several classes, nothing should be learned.
-    pub fn new(pairs: Vec<(PathBuf, PathBuf)>, options: DecodeOptions) -> Result<MaskedDataset, DataError> {
-        const READ: usize = 64;
-        let mut labels = BTreeSet::new();
-        for (_, path) in pairs.iter().step_by(pairs.len().div_ceil(READ).max(1)) {
-            match read_mask(path, &options) {
-                Ok(mask) => labels.extend(mask.labels),
-                Err(error @ DataError::Mismatch { .. }) => return Err(error),
-                // Reported when the sample is read.
-                Err(_) => {}
-            }
-            if labels.len() > 2 {
-                let listed = labels.iter().map(u8::to_string).collect::<Vec<_>>().join(", ");
-                let problem = format!(
-                    "this mask and others before it have {} values ({listed}), but segmentation here learns one class \
-                     against the background; write masks of two values",
-                    labels.len()
-                );
-                return Err(DataError::Mismatch { path: path.clone(), problem });
-            }
+    /// A data set of these pairs. `names` are those of the classes by their numbers, if there are any.
+    pub fn new(
+        pairs: Vec<(PathBuf, PathBuf)>,
+        names: Vec<String>,
+        rules: &MaskRules,
+        options: DecodeOptions,
+    ) -> Result<MaskedDataset, DataError> {
+        let masks: Vec<&Path> = pairs.iter().map(|(_, mask)| mask.as_path()).collect();
+        let named = Some(names.len()).filter(|&named| named > 0);
+        if let (Some(classes), Some(named)) = (rules.classes, named)
+            && classes != named
+        {
+            let problem = format!("`classes` is {classes}, but {named} names of classes are given");
+            return Err(DataError::request(problem));
         }
-        Ok(MaskedDataset { pairs, options, classes: vec!["background".to_string(), "target".to_string()] })
+        let (form, classes) = MaskForm::of_files(&masks, named, rules, &options)?;
+        let classes = match (&form, names.is_empty()) {
+            (MaskForm::Marked, true) => vec!["background".to_string(), "target".to_string()],
+            (MaskForm::Marked, false) => vec!["background".to_string(), names.concat()],
+            (MaskForm::Classes(_), true) => (0..classes).map(|class| class.to_string()).collect(),
+            (MaskForm::Classes(_), false) => names,
+        };
+        Ok(MaskedDataset::with_form(pairs, classes, form, options))
+    }
+
+    /// The same with labels of its own for the values of masks.
+    pub(super) fn with_form(
+        pairs: Vec<(PathBuf, PathBuf)>,
+        classes: Vec<String>,
+        form: MaskForm,
+        options: DecodeOptions,
+    ) -> MaskedDataset {
+        MaskedDataset { pairs, options, form, classes, left_out: Vec::new() }
+    }
+
+    pub(super) fn with_left_out(self, left_out: Vec<String>) -> MaskedDataset {
+        MaskedDataset { left_out, ..self }
     }
 
     /// The image and the mask file of every sample.
     pub fn pairs(&self) -> &[(PathBuf, PathBuf)] {
         &self.pairs
     }
+}
+
+/// The names of classes in a file `classes.txt` of that folder, one per line in the order of their numbers; none where there is
+/// no such file.
+pub(super) fn names_in_folder(root: &Path) -> Result<Vec<String>, DataError> {
+    let path = root.join(NAMES_FILE);
+    if path.is_file() { listing::names_in(&path) } else { Ok(Vec::new()) }
+}
+
+/// The names of classes in the folder of a shard, and none where there is no such file.
+pub(super) fn names_beside(shard: &Path) -> Result<Vec<String>, DataError> {
+    names_in_folder(shard.parent().unwrap_or(Path::new("")))
 }
 
 impl Dataset for MaskedDataset {
@@ -53,8 +83,8 @@ impl Dataset for MaskedDataset {
     fn get(&self, index: usize) -> Result<Sample, DataError> {
         let (image_path, mask_path) = &self.pairs[index];
         let image = read_image(image_path, &self.options)?;
-        let mask = read_mask(mask_path, &self.options)?.mask;
-        let (size, mask_size) = (&image.dims()[..2], &mask.dims()[..2]);
+        let mask = self.form.read(mask_path, &self.options)?;
+        let (size, mask_size) = (&image.dims()[..2], &mask.labels.dims()[..2]);
         if size != mask_size {
             let problem = format!("the mask is {}×{}, its image {}×{}", mask_size[0], mask_size[1], size[0], size[1]);
             return Err(DataError::Mismatch { path: mask_path.clone(), problem });
@@ -69,19 +99,32 @@ impl Dataset for MaskedDataset {
     fn location(&self, index: usize) -> String {
         self.pairs[index].0.display().to_string()
     }
-}
 
-fn read_mask(path: &Path, options: &DecodeOptions) -> Result<BinaryMask, DataError> {
-    let bytes = std::fs::read(path).map_err(|error| DataError::io(path, error))?;
-    decode_mask(&bytes, options).map_err(|problem| match problem {
-        MaskProblem::Damaged(problem) => DataError::malformed(path, problem),
-        MaskProblem::SeveralClasses(problem) => DataError::Mismatch { path: path.to_path_buf(), problem },
-    })
+    fn left_out(&self) -> Vec<String> {
+        self.left_out.clone()
+    }
+
+    /// The mask may change while its image stays.
+    fn label_hash(&self, index: usize) -> Option<u64> {
+        use std::hash::{DefaultHasher, Hash, Hasher};
+        let path = &self.pairs[index].1;
+        let facts = std::fs::metadata(path).ok()?;
+        let mut hash = DefaultHasher::new();
+        (path, facts.len(), facts.modified().ok()).hash(&mut hash);
+        if let MaskForm::Classes(labels) = &self.form {
+            labels.hash(&mut hash);
+        }
+        Some(hash.finish())
+    }
 }
 
 /// Opens the frames of a video with a mask each: `video/` and `mask/` with the same names. Frames are in the order of their
 /// names.
-pub fn open_frames(root: impl AsRef<Path>, options: DecodeOptions) -> Result<MaskedDataset, DataError> {
+pub fn open_frames(
+    root: impl AsRef<Path>,
+    rules: &MaskRules,
+    options: DecodeOptions,
+) -> Result<MaskedDataset, DataError> {
     let root = root.as_ref();
     let frames = listing::images_below(&listing::folder_named(root, &["video", "frames", "images"])?)?;
     let mask_folder = listing::folder_named(root, &["mask", "masks"])?;
@@ -98,5 +141,5 @@ pub fn open_frames(root: impl AsRef<Path>, options: DecodeOptions) -> Result<Mas
     if pairs.is_empty() {
         return Err(DataError::malformed(root, "there are no frames in it"));
     }
-    MaskedDataset::new(pairs, options)
+    MaskedDataset::new(pairs, names_in_folder(root)?, rules, options)
 }

@@ -3,11 +3,13 @@
 mod cifar;
 mod folder;
 mod idx;
-mod irstd;
+mod mask_form;
 mod mask_values;
 mod masked;
+mod masks_of_folder;
 mod open;
 mod pairs;
+mod semantic_sets;
 mod splits;
 mod table;
 mod tar;
@@ -19,8 +21,9 @@ pub use crate::listing::{Split, files_below, folders_beside_train, images_below}
 pub use cifar::Cifar;
 pub use folder::FolderDataset;
 pub use idx::{IdxArray, IdxDataset, read_idx};
-pub use irstd::open_irstd;
+pub use mask_form::MaskRules;
 pub use masked::{MaskedDataset, open_frames};
+pub use masks_of_folder::open_masks;
 pub use open::{holds_shards, open, open_with};
 pub use pairs::{ImagePairs, Unpaired};
 pub use splits::{NamedSplit, join_splits, open_splits};

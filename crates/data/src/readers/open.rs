@@ -7,7 +7,7 @@ use crate::{DataError, Dataset, Joined, Matched, Packed};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Opens a data set, recognizing its layout by its files: a packed file, IDX, CIFAR, infrared, frames with masks, a
+/// Opens a data set, recognizing its layout by its files: a packed file, IDX, CIFAR, images with masks, a
 /// table, TFRecord files, WebDataset shards, a folder per class, or just images.
 pub fn open(path: impl AsRef<Path>, split: Split, options: DecodeOptions) -> Result<Arc<dyn Dataset>, DataError> {
     open_with(path, split, options, &TfRecordKeys::default())
@@ -42,10 +42,10 @@ pub fn open_with(
         return Ok(Arc::new(Cifar::open(source, split)?));
     }
     if has(&["video", "frames"]) && has(&["mask", "masks"]) {
-        return Ok(Arc::new(open_frames(path, options)?));
+        return Ok(Arc::new(open_frames(path, &MaskRules::default(), options)?));
     }
-    if has(&["images", "image", "imgs"]) && has(&["masks", "mask"]) {
-        return Ok(Arc::new(open_irstd(path, split, options)?));
+    if masks_of_folder::holds_masks(path) {
+        return Ok(Arc::new(open_masks(path, split, &MaskRules::default(), options)?));
     }
     // A table beside class folders says something about them; beside images/ alone it holds the labels.
     let folders: Vec<&PathBuf> = entries.iter().filter(|path| path.is_dir()).collect();

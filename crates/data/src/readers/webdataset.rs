@@ -1,8 +1,10 @@
 //! WebDataset shards: tar archives in which the files of one sample share a name up to the first dot.
 
-use super::mask_values::decode_mask;
+use super::mask_form::MaskForm;
+use super::masked::names_beside;
 use super::tar;
 use crate::decode::{DecodeOptions, ImageFileFormat, decode};
+use crate::encode::encode_mask;
 use crate::{DataError, Dataset, LabeledBox, NAMES_FILE, Sample, Target, encode_png};
 use octant_tensor::Bytes;
 use std::fs::File;
@@ -44,6 +46,7 @@ pub struct WebDataset {
     entries: Vec<Entry>,
     options: DecodeOptions,
     classes: Vec<String>,
+    masks: MaskForm,
 }
 
 impl WebDataset {
@@ -51,7 +54,13 @@ impl WebDataset {
     /// (numbers to regress), `.boxes.json` (a list of `[class, left, top, right, bottom]` in pixels) or `.target.png`
     /// (another image).
     pub fn open(paths: &[PathBuf], options: DecodeOptions) -> Result<WebDataset, DataError> {
-        let mut set = WebDataset { shards: Vec::new(), entries: Vec::new(), options, classes: Vec::new() };
+        let mut set = WebDataset {
+            shards: Vec::new(),
+            entries: Vec::new(),
+            options,
+            classes: Vec::new(),
+            masks: MaskForm::Marked,
+        };
         for path in paths {
             set.add_shard(path)?;
         }
@@ -59,7 +68,23 @@ impl WebDataset {
         if set.entries.is_empty() {
             return Err(DataError::request("the shards hold no images"));
         }
-        let mut classes = 0;
+        let names = names_beside(&set.shards[0].0)?.len();
+        let is_mask = |entry: &Entry| matches!(entry.label, Some(Label::Mask(_)));
+        let (form, mut classes) = if set.entries.iter().any(is_mask) {
+            let mask = |(index, entry): (usize, &Entry)| match entry.label {
+                Some(Label::Mask(span)) => {
+                    Some((set.shards[entry.shard as usize].0.as_path(), set.contents(index, span)))
+                }
+                _ => None,
+            };
+            let (form, classes) =
+                MaskForm::of_shards(set.entries.iter().enumerate().filter_map(mask), names, &options)?;
+            // One class against its background.
+            (form, classes.max(2))
+        } else {
+            (MaskForm::Marked, 0)
+        };
+        set.masks = form;
         for index in 0..set.entries.len() {
             match set.entries[index].label {
                 Some(Label::Class(span)) => classes = classes.max(set.class(index, span)? as usize + 1),
@@ -139,8 +164,8 @@ impl WebDataset {
                 Ok(Target::Image(image.map_err(|problem| self.problem(index, problem))?.to_u8()))
             }
             Some(Label::Mask(span)) => {
-                let mask = decode_mask(self.contents(index, span), &self.options);
-                Ok(Target::Mask(mask.map_err(|problem| self.problem(index, problem.to_string()))?.mask))
+                let mask = self.masks.decode(self.contents(index, span), &self.options);
+                Ok(Target::Mask(mask.map_err(|problem| self.problem(index, problem.to_string()))?))
             }
             Some(Label::Values(span)) => {
                 let text = String::from_utf8_lossy(self.contents(index, span));
@@ -220,8 +245,7 @@ pub fn write_webdataset(
                     put("txt", text.join(" ").as_bytes()).map_err(problem)?;
                 }
                 Target::Mask(mask) => {
-                    let mask = encode_png(&crate::AnyImage::U8(mask)).map_err(problem)?;
-                    put("mask.png", &mask).map_err(problem)?;
+                    put("mask.png", &encode_mask(&mask).map_err(problem)?).map_err(problem)?;
                 }
                 Target::Image(image) => {
                     let image = encode_png(&crate::AnyImage::U8(image)).map_err(problem)?;
@@ -235,8 +259,8 @@ pub fn write_webdataset(
             }
         }
         shard.extend([0; 1024]);
-        let mut file = File::create(&path).map_err(|error| DataError::io(&path, error))?;
-        file.write_all(&shard).map_err(|error| DataError::io(&path, error))?;
+        let mut file = File::create(&path).map_err(|error| DataError::write(&path, error))?;
+        file.write_all(&shard).map_err(|error| DataError::write(&path, error))?;
         paths.push(path);
     }
     Ok(paths)
@@ -244,7 +268,7 @@ pub fn write_webdataset(
 
 /// Writes the names of classes into the folder of shards, which hold numbers alone.
 pub(crate) fn write_names(dataset: &dyn Dataset, folder: &Path) -> Result<(), DataError> {
-    std::fs::create_dir_all(folder).map_err(|error| DataError::io(folder, error))?;
+    std::fs::create_dir_all(folder).map_err(|error| DataError::write(folder, error))?;
     if dataset.class_names().is_empty() {
         return Ok(());
     }
@@ -252,5 +276,5 @@ pub(crate) fn write_names(dataset: &dyn Dataset, folder: &Path) -> Result<(), Da
         return Err(DataError::request(format!("the class {name:?} has a line break in its name; rename it")));
     }
     let path = folder.join(NAMES_FILE);
-    std::fs::write(&path, dataset.class_names().join("\n") + "\n").map_err(|error| DataError::io(&path, error))
+    std::fs::write(&path, dataset.class_names().join("\n") + "\n").map_err(|error| DataError::write(&path, error))
 }

@@ -36,7 +36,7 @@ fn class_differences(splits: &[NamedSplit]) -> [Vec<String>; 2] {
 
 /// The only class of images that are classified.
 fn class_alone(dataset: &Joined) -> Vec<String> {
-    let is_classified = || dataset.get(0).is_ok_and(|sample| matches!(sample.target, Target::Class(_)));
+    let is_classified = || dataset.first().is_ok_and(|sample| matches!(sample.target, Target::Class(_)));
     match dataset.class_names() {
         [only] if is_classified() => vec![only.clone()],
         _ => Vec::new(),

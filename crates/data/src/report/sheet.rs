@@ -1,7 +1,8 @@
 //! A contact sheet: samples in a grid, with their labels, masks and boxes.
 
-use crate::{DataError, Dataset, LabeledBox, Sample, Target};
+use crate::{DataError, Dataset, LabelMask, LabeledBox, Sample, Target};
 use octant_imaging::geometry::Border;
+use octant_imaging::palette::class_color;
 use octant_imaging::resize::{Method, Resizable, resize_with_pad};
 use octant_imaging::{Filter, Image, Semantics, font};
 
@@ -55,7 +56,17 @@ pub fn contact_sheet(dataset: &dyn Dataset, options: SheetOptions) -> Result<Ima
 fn label(target: &Target, classes: &[String]) -> String {
     match target {
         Target::Class(class) => classes.get(*class as usize).cloned().unwrap_or_else(|| class.to_string()),
-        Target::Mask(mask) => format!("{} px", mask.values().iter().filter(|&&value| value != 0).count()),
+        Target::Mask(mask) if mask.is_of_one_class() => {
+            format!("{} px", mask.labels.values().iter().filter(|&&value| value != 0).count())
+        }
+        Target::Mask(mask) => {
+            let counts = mask.counts();
+            let name = |class: &u32| classes.get(*class as usize).cloned().unwrap_or_else(|| class.to_string());
+            // What an image shows is more than its background.
+            let shown: Vec<String> =
+                counts.keys().filter(|class| **class != 0 || counts.len() == 1).map(name).collect();
+            shown.join(" ")
+        }
         Target::Values(values) => values.iter().map(|value| format!("{value:.3}")).collect::<Vec<_>>().join(" "),
         Target::Boxes(boxes) if boxes.len() == 1 => "1 box".to_string(),
         Target::Boxes(boxes) => format!("{} boxes", boxes.len()),
@@ -74,7 +85,14 @@ fn cell(sample: &Sample, options: SheetOptions) -> Image<u8> {
         resize_with_pad(&rgb, side, side, method, Border::Constant(0)).expect("Pillow has both filters");
     match &sample.target {
         _ if !options.overlay => {}
-        Target::Mask(mask) => {
+        Target::Mask(mask) if !mask.is_of_one_class() => {
+            let inner = Method::new(Filter::Nearest, Semantics::Pil);
+            let height = (mask.labels.height() as f64 * placement.scale_y).round().max(1.0) as usize;
+            let width = (mask.labels.width() as f64 * placement.scale_x).round().max(1.0) as usize;
+            let labels = mask.labels.resize(height, width, inner).expect("Pillow has nearest neighbors");
+            paint_classes(&mut cell, &labels, placement.top, placement.left);
+        }
+        Target::Mask(LabelMask { labels: mask, .. }) => {
             let inner = Method::new(Filter::Area, Semantics::Pil);
             let height = (mask.height() as f64 * placement.scale_y).round() as usize;
             let width = (mask.width() as f64 * placement.scale_x).round() as usize;
@@ -99,6 +117,18 @@ fn to_rgb(image: &Image<u8>) -> Image<u8> {
         let pixel = image.pixel(row, column);
         if pixel.len() >= 3 { pixel[channel] } else { pixel[0] }
     })
+}
+
+/// Paints every class but the first one in its color, half transparent.
+fn paint_classes(cell: &mut Image<u8>, labels: &Image<u8>, top: usize, left: usize) {
+    for row in 0..labels.height().min(cell.height() - top) {
+        for (column, &label) in labels.row(row).iter().enumerate().take(cell.width() - left) {
+            if label != 0 {
+                let pixel = &mut cell.row_mut(top + row)[(left + column) * 3..][..3];
+                pixel.iter_mut().zip(class_color(label)).for_each(|(value, color)| *value = *value / 2 + color / 2);
+            }
+        }
+    }
 }
 
 /// Paints where the mask is in red, half transparent.

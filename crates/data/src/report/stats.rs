@@ -11,10 +11,12 @@ pub struct Statistics {
     pub samples: usize,
     /// How many images have which height, width and channels.
     pub sizes: BTreeMap<[usize; 3], usize>,
-    /// How many samples (or boxes) have which class.
+    /// How many samples (or boxes, or pixels of masks) have which class.
     pub classes: BTreeMap<u32, usize>,
     /// Pixels that masks mark, and all pixels of masks.
     pub marked: (u64, u64),
+    /// Pixels of masks of several classes that have one of them; the others are ignored.
+    pub labeled: u64,
     /// Per channel: values, their sum and the sum of their squares, in units of the full range.
     channels: Vec<(u64, f64, f64)>,
 }
@@ -28,8 +30,13 @@ impl Statistics {
             Target::Class(class) => *self.classes.entry(*class).or_default() += 1,
             Target::Boxes(boxes) => boxes.iter().for_each(|object| *self.classes.entry(object.class).or_default() += 1),
             Target::Mask(mask) => {
-                self.marked.0 += mask.values().iter().filter(|&&value| value != 0).count() as u64;
-                self.marked.1 += mask.values().len() as u64;
+                self.marked.0 += mask.objects().values().iter().filter(|&&value| value != 0).count() as u64;
+                self.marked.1 += mask.labels.values().len() as u64;
+                if !mask.is_of_one_class() {
+                    let counts = mask.counts();
+                    self.labeled += counts.values().map(|&count| count as u64).sum::<u64>();
+                    counts.into_iter().for_each(|(class, count)| *self.classes.entry(class).or_default() += count);
+                }
             }
             Target::Values(_) | Target::Image(_) => {}
         }
@@ -58,6 +65,7 @@ impl Statistics {
         other.sizes.iter().for_each(|(size, count)| *self.sizes.entry(*size).or_default() += count);
         other.classes.iter().for_each(|(class, count)| *self.classes.entry(*class).or_default() += count);
         self.marked = (self.marked.0 + other.marked.0, self.marked.1 + other.marked.1);
+        self.labeled += other.labeled;
         if self.channels.len() < other.channels.len() {
             self.channels.resize(other.channels.len(), (0, 0.0, 0.0));
         }
@@ -109,8 +117,11 @@ impl fmt::Display for Statistics {
         if self.sizes.len() > 10 {
             writeln!(f, "        and {} more sizes", self.sizes.len() - 10)?;
         }
-        if self.marked.1 > 0 {
-            writeln!(f, "masks mark {:.4} % of all pixels", 100.0 * self.marked.0 as f64 / self.marked.1 as f64)?;
+        let share = |pixels: u64| 100.0 * pixels as f64 / self.marked.1 as f64;
+        match (self.marked.1, self.labeled) {
+            (0, _) => {}
+            (_, 0) => writeln!(f, "masks mark {:.4} % of all pixels", share(self.marked.0))?,
+            (all, labeled) => writeln!(f, "{:.4} % of the pixels of masks are ignored", share(all - labeled))?,
         }
         Ok(())
     }

@@ -131,8 +131,8 @@ fn finding(index: usize, sample: &Sample) -> Finding {
         Target::Class(class) => class.hash(&mut target),
         Target::Image(image) => image.values().hash(&mut target),
         Target::Mask(mask) => {
-            mask.values().hash(&mut target);
-            empty_mask = mask.values().iter().all(|&value| value == 0);
+            mask.labels.values().hash(&mut target);
+            empty_mask = mask.objects().values().iter().all(|&value| value == 0);
         }
         Target::Values(values) => values.iter().for_each(|value| value.to_bits().hash(&mut target)),
         Target::Boxes(boxes) => boxes.iter().for_each(|object| {

@@ -1,7 +1,8 @@
 //! The files of synthetic data sets, written on all cores.
 
-use super::{SCENE_CLASSES, SynthSize, create, infrared, label_lines, regression, scene, shapes, write_text};
-use crate::{DataError, write_png_u8};
+use super::{SCENE_CLASSES, SEMANTIC_CLASSES, SynthSize, create, infrared, label_lines, regression, scene, semantic};
+use super::{shapes, write_text};
+use crate::{DataError, NAMES_FILE, write_png_indexed, write_png_u8};
 use std::fmt::Write as _;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -59,6 +60,19 @@ pub(super) fn scenes_files(folder: &Path, size: SynthSize, progress: Progress) -
         let _ = writeln!(yaml, "  {class}: {name}");
     }
     write_text(&folder.join("data.yaml"), &yaml)
+}
+
+pub(super) fn semantic_files(folder: &Path, size: SynthSize, progress: Progress) -> Result<(), DataError> {
+    for part in ["images/train", "images/val", "masks/train", "masks/val"] {
+        create(&folder.join(part))?;
+    }
+    on_all_cores(size.count, progress, |number| {
+        let (image, labels) = semantic(size.side, &mut size.rng(0, number));
+        let part = if number < size.first_test() { "train" } else { "val" };
+        write_png_u8(folder.join(format!("images/{part}/{number:05}.png")), &image)?;
+        write_png_indexed(folder.join(format!("masks/{part}/{number:05}.png")), &labels)
+    })?;
+    write_text(&folder.join(NAMES_FILE), &(SEMANTIC_CLASSES.join("\n") + "\n"))
 }
 
 pub(super) fn regression_files(folder: &Path, size: SynthSize, progress: Progress) -> Result<(), DataError> {

@@ -11,12 +11,12 @@ mod scenes;
 mod shapes;
 
 use crate::{DataError, LabeledBox, SampleRng};
-use files::{infrared_files, regression_files, scenes_files, shapes_files};
+use files::{infrared_files, regression_files, scenes_files, semantic_files, shapes_files};
 pub use infrared::{Scene, infrared};
 use octant_imaging::resize::{Method, Resizable};
 use octant_imaging::{Filter, Image, Semantics};
 pub use outlines::outlines;
-pub use scenes::{SCENE_CLASSES, scene};
+pub use scenes::{SCENE_CLASSES, SEMANTIC_CLASSES, scene, semantic};
 pub use shapes::shapes;
 use std::fmt::Write as _;
 use std::path::Path;
@@ -34,6 +34,8 @@ pub enum SynthKind {
     Shapes,
     /// Scenes with boxes in Ultralytics' form: `data.yaml`, `images/train`, `images/val` and `labels/` beside them.
     Scenes,
+    /// `images/train`, `images/val` and `masks/` beside them with a class per pixel as PNG with a palette; `classes.txt`.
+    Semantic,
     /// `images/`, `train.csv` and `test.csv`: how many discs there are and how much they cover.
     Regression,
 }
@@ -69,6 +71,7 @@ pub fn write(
         SynthKind::Infrared => infrared_files(folder, size, progress),
         SynthKind::Shapes => shapes_files(folder, size, progress),
         SynthKind::Scenes => scenes_files(folder, size, progress),
+        SynthKind::Semantic => semantic_files(folder, size, progress),
         SynthKind::Regression => regression_files(folder, size, progress),
     }
 }
@@ -86,6 +89,11 @@ pub fn write_shapes(folder: &Path, count: usize, side: usize, seed: u64) -> Resu
 /// [`SynthKind::Scenes`].
 pub fn write_scenes(folder: &Path, count: usize, side: usize, seed: u64) -> Result<(), DataError> {
     write(SynthKind::Scenes, folder, (count, side, seed), &|_| {})
+}
+
+/// [`SynthKind::Semantic`].
+pub fn write_semantic(folder: &Path, count: usize, side: usize, seed: u64) -> Result<(), DataError> {
+    write(SynthKind::Semantic, folder, (count, side, seed), &|_| {})
 }
 
 /// [`SynthKind::Regression`].
@@ -106,11 +114,11 @@ fn label_lines(objects: &[LabeledBox], side: usize) -> String {
 }
 
 fn create(folder: &Path) -> Result<(), DataError> {
-    std::fs::create_dir_all(folder).map_err(|error| DataError::io(folder, error))
+    std::fs::create_dir_all(folder).map_err(|error| DataError::write(folder, error))
 }
 
 fn write_text(path: &Path, text: &str) -> Result<(), DataError> {
-    std::fs::write(path, text).map_err(|error| DataError::io(path, error))
+    std::fs::write(path, text).map_err(|error| DataError::write(path, error))
 }
 
 /// Floats in 0–1 as bytes.

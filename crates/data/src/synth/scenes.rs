@@ -22,8 +22,29 @@ struct Shape {
     is_decoy: bool,
 }
 
+/// The classes of a scene's pixels.
+pub const SEMANTIC_CLASSES: [&str; 6] = ["background", "disc", "ring", "square", "triangle", "cross"];
+
+/// A color image of `side` × `side` and the class of every pixel. What only looks like an object is background.
+pub fn semantic(side: usize, rng: &mut SampleRng) -> (Image<u8>, Image<u8>) {
+    let (image, owners, shapes) = painted(side, rng);
+    let class = |row: usize, column: usize| match shapes.get(owners[row * side + column]) {
+        Some(shape) if !shape.is_decoy => shape.class as u8 + 1,
+        _ => 0,
+    };
+    (to_bytes(&image), Image::from_fn(side, side, 1, |row, column, _| class(row, column)))
+}
+
 /// A color image of `side` × `side` and the boxes of what can be seen of its objects.
 pub fn scene(side: usize, rng: &mut SampleRng) -> (Image<u8>, Vec<LabeledBox>) {
+    let (image, owners, shapes) = painted(side, rng);
+    let boxes = shapes.iter().enumerate().filter(|(_, shape)| !shape.is_decoy);
+    let boxes = boxes.filter_map(|(number, shape)| visible(&owners, side, number, shape)).collect();
+    (to_bytes(&image), boxes)
+}
+
+/// An image, which shape is seen at every pixel, and the shapes.
+fn painted(side: usize, rng: &mut SampleRng) -> (Image<f32>, Vec<usize>, Vec<Shape>) {
     let ground = field(side, (3, 3), 4, 0.6, rng);
     let base: [f32; 3] = std::array::from_fn(|_| rng.between(0.15, 0.85));
     let tilt: [f32; 2] = std::array::from_fn(|_| rng.between(-0.25, 0.25));
@@ -39,9 +60,7 @@ pub fn scene(side: usize, rng: &mut SampleRng) -> (Image<u8>, Vec<LabeledBox>) {
         paint(&mut image, &mut owners, number, shape);
     }
     image.values_mut().iter_mut().for_each(|value| *value += 0.02 * rng.normal());
-    let boxes = shapes.iter().enumerate().filter(|(_, shape)| !shape.is_decoy);
-    let boxes = boxes.filter_map(|(number, shape)| visible(&owners, side, number, shape)).collect();
-    (to_bytes(&image), boxes)
+    (image, owners, shapes)
 }
 
 fn shape(side: usize, base: &[f32; 3], rng: &mut SampleRng) -> Shape {

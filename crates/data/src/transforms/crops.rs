@@ -77,7 +77,7 @@ pub(super) fn apply(step: &TransformStep, sample: &mut Sample, rng: &mut SampleR
                 return Err("a crop driven by a mask needs a data set with masks".to_string());
             };
             // Without anything in the mask the whole image is as good as any part of it.
-            if let Some(window) = crop.window(mask) {
+            if let Some(window) = crop.window(&mask.objects()) {
                 joint::crop(sample, window);
             }
         }

@@ -1,6 +1,6 @@
 //! Motions of a whole sample: image, mask and boxes together.
 
-use crate::{AnyImage, LabeledBox, Sample, Target};
+use crate::{AnyImage, LabelMask, LabeledBox, Sample, Target};
 use octant_imaging::affine::{Affine, transform};
 use octant_imaging::geometry::{self, Border, PixelWindow};
 use octant_imaging::resize::{Method, Resizable, fit_frame};
@@ -29,7 +29,7 @@ pub(super) fn resize(sample: &mut Sample, height: usize, width: usize, method: M
     with_image!(&mut sample.image, image => *image = image.resize(height, width, method).map_err(problem)?);
     let (scale_y, scale_x) = (height as f32 / old_height as f32, width as f32 / old_width as f32);
     match &mut sample.target {
-        Target::Mask(mask) => *mask = mask.resize(height, width, mask_method(method)).map_err(problem)?,
+        Target::Mask(mask) => mask.labels = mask.labels.resize(height, width, mask_method(method)).map_err(problem)?,
         Target::Image(image) => *image = image.resize(height, width, method).map_err(problem)?,
         Target::Boxes(boxes) => move_boxes(boxes, |x, y| (x * scale_x, y * scale_y), height, width),
         Target::Class(_) | Target::Values(_) => {}
@@ -46,13 +46,13 @@ pub(super) fn crop(sample: &mut Sample, window: PixelWindow) {
     with_image!(&mut sample.image, image => *image = geometry::crop(image, window));
     let (dx, dy) = (window.left as f32, window.top as f32);
     match &mut sample.target {
-        Target::Mask(image) | Target::Image(image) => *image = geometry::crop(image, window),
+        Target::Mask(LabelMask { labels: image, .. }) | Target::Image(image) => *image = geometry::crop(image, window),
         Target::Boxes(boxes) => move_boxes(boxes, |x, y| (x - dx, y - dy), window.height, window.width),
         Target::Class(_) | Target::Values(_) => {}
     }
 }
 
-/// Pads above, left, below, right. Masks get zeros.
+/// Pads above, left, below, right. Masks get what they have outside.
 pub(super) fn pad(sample: &mut Sample, around: [usize; 4], fill: u8) {
     if around == [0; 4] {
         return;
@@ -65,7 +65,7 @@ pub(super) fn pad(sample: &mut Sample, around: [usize; 4], fill: u8) {
     with_image!(&mut sample.image, image => *image = filled(image, around, fill));
     let (height, width) = size(sample);
     match &mut sample.target {
-        Target::Mask(mask) => *mask = geometry::pad(mask, around, Border::Constant(0)),
+        Target::Mask(mask) => mask.labels = geometry::pad(&mask.labels, around, Border::Constant(mask.outside)),
         Target::Image(image) => *image = filled(image, around, fill),
         Target::Boxes(boxes) => {
             move_boxes(boxes, |x, y| (x + around[1] as f32, y + around[0] as f32), height, width);
@@ -78,7 +78,7 @@ pub(super) fn flip_horizontally(sample: &mut Sample) {
     let (height, width) = size(sample);
     with_image!(&mut sample.image, image => geometry::flip_horizontally(image));
     match &mut sample.target {
-        Target::Mask(image) | Target::Image(image) => geometry::flip_horizontally(image),
+        Target::Mask(LabelMask { labels: image, .. }) | Target::Image(image) => geometry::flip_horizontally(image),
         Target::Boxes(boxes) => move_boxes(boxes, |x, y| (width as f32 - x, y), height, width),
         Target::Class(_) | Target::Values(_) => {}
     }
@@ -88,7 +88,7 @@ pub(super) fn flip_vertically(sample: &mut Sample) {
     let (height, width) = size(sample);
     with_image!(&mut sample.image, image => geometry::flip_vertically(image));
     match &mut sample.target {
-        Target::Mask(image) | Target::Image(image) => geometry::flip_vertically(image),
+        Target::Mask(LabelMask { labels: image, .. }) | Target::Image(image) => geometry::flip_vertically(image),
         Target::Boxes(boxes) => move_boxes(boxes, |x, y| (x, height as f32 - y), height, width),
         Target::Class(_) | Target::Values(_) => {}
     }
@@ -100,7 +100,7 @@ pub(super) fn affine(sample: &mut Sample, map: &Affine, filter: Filter, fill: u8
     *image = transform(image, map, filter, fill);
     let (height, width) = size(sample);
     match &mut sample.target {
-        Target::Mask(mask) => *mask = transform(mask, map, Filter::Nearest, 0),
+        Target::Mask(mask) => mask.labels = transform(&mask.labels, map, Filter::Nearest, mask.outside),
         Target::Image(image) => *image = transform(image, map, filter, fill),
         Target::Boxes(boxes) => {
             let moved = |x: f32, y: f32| {

@@ -72,6 +72,41 @@ impl Placed {
         }
     }
 
+    /// The likeliest class of every pixel of the image, from logits `[height, width, classes]` over what the network saw: they are
+    /// interpolated between its pixels. Where the network saw nothing, its nearest pixel counts.
+    pub fn classes(&self, logits: &[f32], [height, width, classes]: [usize; 3]) -> Image<u8> {
+        let [rows, columns] = self.old;
+        // The two pixels around a coordinate and the share of the second.
+        let around = |pixel: usize, axis: usize, size: usize| {
+            let share = size as f64 / self.new[axis].max(1) as f64;
+            let at = ((pixel as f64 + 0.5) * self.scale[axis] + self.offset[axis]) * share - 0.5;
+            let at = at.clamp(0.0, size.saturating_sub(1) as f64);
+            (at as usize, (at as usize + 1).min(size.saturating_sub(1)), at.fract() as f32)
+        };
+        let across: Vec<_> = (0..columns).map(|column| around(column, 1, width)).collect();
+        let mut line = vec![0f32; width * classes];
+        let mut found = Vec::with_capacity(rows * columns);
+        for row in 0..rows {
+            let (top, below, down) = around(row, 0, height);
+            let of_row = |row: usize| &logits[row * width * classes..][..width * classes];
+            for ((value, above), under) in line.iter_mut().zip(of_row(top)).zip(of_row(below)) {
+                *value = above + (under - above) * down;
+            }
+            for &(left, right, share) in &across {
+                let (left, right) = (&line[left * classes..][..classes], &line[right * classes..][..classes]);
+                let (mut best, mut class) = (f32::NEG_INFINITY, 0);
+                for (number, (left, right)) in left.iter().zip(right).enumerate() {
+                    let value = left + (right - left) * share;
+                    if value > best {
+                        (best, class) = (value, number);
+                    }
+                }
+                found.push(class as u8);
+            }
+        }
+        Image::new(rows, columns, 1, found).expect("a class per pixel")
+    }
+
     /// A map over what the network saw, as a map over the image: straight lines between its pixels, `outside` where the
     /// network saw nothing.
     pub fn back(&self, map: &Image<u8>, outside: u8) -> Image<u8> {
@@ -129,6 +164,13 @@ mod tests {
                 (back.pixel(row, column)[0] >= 128) != inside(row, column)
             });
             assert!(wrong.count() <= 4, "{list}");
+            let logits: Vec<f32> =
+                seen.values().iter().flat_map(|&value| [0.5, f32::from(value) / 255.0, -1.0]).collect();
+            let classes = placed.classes(&logits, [seen.height(), seen.width(), 3]);
+            let wrong = (0..40 * 70).filter(|at| {
+                (classes.pixel(at / 70, at % 70)[0] == 1) != inside(at / 70, at % 70) && list.find("crop").is_none()
+            });
+            assert!(classes.dims() == [40, 70, 1] && wrong.count() <= 4, "{list}");
         }
         let random: Pipeline = serde_json::from_str(r#"[{"op":"flip-horizontally"}]"#).unwrap();
         assert_eq!(random.placed(40, 70), None);

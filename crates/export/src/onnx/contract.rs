@@ -7,13 +7,11 @@ use crate::network::Dim;
 use octant_graph::{AttentionKernel, Binary, Convolution, DType, DotGeneral, HostTensor, Node, Op, Shape, ValueId};
 use octant_tensor::{AlignedBytes, Bytes};
 
-/// `factor · x + offset` per channel.
-struct ChannelAffine {
-    factor: Vec<f64>,
-    offset: Vec<f64>,
-    /// What it makes of the convolution, and the nodes that did.
+/// The addition of a constant per channel that alone reads a convolution.
+struct Bias {
+    offsets: Vec<f64>,
     result: ValueId,
-    nodes: Vec<usize>,
+    node: usize,
 }
 
 impl Writer<'_> {
@@ -27,7 +25,7 @@ impl Writer<'_> {
             [axes.batch, axes.feature].into_iter().chain(axes.spatial.iter().copied()).collect()
         };
         let mut input = self.operand(node.inputs[0], &images(&conv.input))?;
-        let affine = self.affine_behind(index, conv);
+        let bias = self.bias_behind(index, conv);
         let is_transposed = conv.input_dilation.iter().any(|&factor| factor > 1);
         let kernel: Vec<usize> =
             [conv.kernel.output, conv.kernel.input].into_iter().chain(conv.kernel.spatial.iter().copied()).collect();
@@ -38,7 +36,7 @@ impl Writer<'_> {
                 let (pads, more) = padding(&conv.padding);
                 input = self.padded(&input, &more, &node.path);
                 let reversed = if conv.reversed { 2..rank } else { 2..2 };
-                let weights = self.weights(node, &kernel, affine.as_ref(), reversed, false)?;
+                let weights = self.weights(node, &kernel, reversed, false)?;
                 let attributes = vec![
                     ints("kernel_shape", &numbers(&sizes)),
                     ints("strides", &numbers(&conv.strides)),
@@ -46,18 +44,12 @@ impl Writer<'_> {
                     ints("dilations", &numbers(&conv.kernel_dilation)),
                     int("group", conv.feature_groups as i64),
                 ];
-                self.contracted("Conv", node, vec![input, weights], affine.as_ref(), attributes)
+                self.contracted("Conv", node, vec![input, weights], bias.as_ref(), attributes)?
             }
-            true => self.transposed_convolution(node, conv, input, &kernel, &sizes, affine.as_ref())?,
+            true => self.transposed_convolution(node, conv, input, &kernel, &sizes, bias.as_ref())?,
         };
-        let output = affine.as_ref().map_or(node.outputs[0], |affine| affine.result);
-        let (made, wanted) = (self.shape(node.outputs[0]).dtype(), self.shape(output).dtype());
-        let name = match made == wanted {
-            true => name,
-            false => self.emit("Cast", &node.path, vec![name], vec![int("to", i64::from(element_type(wanted)))]),
-        };
-        self.keep(output, name, images(&conv.output));
-        self.done.extend(affine.into_iter().flat_map(|affine| affine.nodes));
+        self.keep(bias.as_ref().map_or(node.outputs[0], |bias| bias.result), name, images(&conv.output));
+        self.done.extend(bias.map(|bias| bias.node));
         Ok(())
     }
 
@@ -69,7 +61,7 @@ impl Writer<'_> {
         input: String,
         kernel: &[usize],
         sizes: &[usize],
-        affine: Option<&ChannelAffine>,
+        bias: Option<&Bias>,
     ) -> Result<String, ExportError> {
         let groups = conv.feature_groups;
         if groups > 1 || conv.strides.iter().any(|&stride| stride > 1) {
@@ -77,7 +69,7 @@ impl Writer<'_> {
         }
         let rank = kernel.len();
         let reversed = if conv.reversed { 2..2 } else { 2..rank };
-        let weights = self.weights(node, kernel, affine, reversed, true)?;
+        let weights = self.weights(node, kernel, reversed, true)?;
         let extents = sizes.iter().zip(&conv.kernel_dilation).map(|(&size, &factor)| ((size - 1) * factor) as i64);
         let edges: Vec<(i64, i64)> =
             extents.zip(&conv.padding).map(|(extent, &(low, high))| (extent - low, extent - high)).collect();
@@ -91,10 +83,10 @@ impl Writer<'_> {
             ints("pads", &pads),
             ints("dilations", &numbers(&conv.kernel_dilation)),
         ];
-        if more.iter().any(|&edge| edge != (0, 0)) && affine.is_some() {
+        if more.iter().any(|&edge| edge != (0, 0)) && bias.is_some() {
             return Err(self.refusal(node, "padding behind a transposed convolution with an offset"));
         }
-        let name = self.contracted("ConvTranspose", node, vec![input, weights], affine, attributes);
+        let name = self.contracted("ConvTranspose", node, vec![input, weights], bias, attributes)?;
         Ok(self.padded(&name, &more, &node.path))
     }
 
@@ -103,16 +95,22 @@ impl Writer<'_> {
         op: &str,
         node: &Node,
         mut inputs: Vec<String>,
-        affine: Option<&ChannelAffine>,
+        bias: Option<&Bias>,
         attributes: Vec<Attribute>,
-    ) -> String {
-        if let Some(affine) = affine {
-            let dtype = self.shape(node.outputs[0]).dtype();
-            let bias = HostTensor::from_f64s(Shape::new(dtype, [affine.offset.len()]), &affine.offset);
-            let bias = bias.expect("an offset per channel");
-            inputs.push(self.tensor(&format!("{}.bias", node.path), &[affine.offset.len()], dtype, bias.bytes()));
+    ) -> Result<String, ExportError> {
+        if let Some(bias) = bias {
+            let name = format!("{}.bias", node.path);
+            inputs.push(match self.steps_of_products(node) {
+                Some(steps) => self.quantized_bias(&name, &bias.offsets, &steps),
+                None => {
+                    let dtype = self.shape(node.outputs[0]).dtype();
+                    let tensor = HostTensor::from_f64s(Shape::new(dtype, [bias.offsets.len()]), &bias.offsets);
+                    let tensor = tensor.map_err(|error| ExportError::Refused(error.to_string()))?;
+                    self.tensor(&name, &[bias.offsets.len()], dtype, tensor.bytes())
+                }
+            });
         }
-        self.emit(op, &node.path, inputs, attributes)
+        Ok(self.emit(op, &node.path, inputs, attributes))
     }
 
     /// Zeros around the spatial axes.
@@ -125,13 +123,11 @@ impl Writer<'_> {
         self.emit("Pad", path, vec![name.to_string(), pads], vec![])
     }
 
-    /// The kernel with outputs first, or inputs where the convolution is transposed, times the factors of what follows, some
-    /// axes read backwards.
+    /// The kernel with outputs first, or inputs where the convolution is transposed, some axes read backwards.
     fn weights(
         &mut self,
         node: &Node,
         order: &[usize],
-        affine: Option<&ChannelAffine>,
         reversed: std::ops::Range<usize>,
         inputs_first: bool,
     ) -> Result<String, ExportError> {
@@ -140,30 +136,20 @@ impl Writer<'_> {
         if inputs_first {
             written.swap(0, 1);
         }
-        let Op::Constant(tensor) = &self.producer(value).op else {
-            if affine.is_some() || !reversed.is_empty() {
-                return Err(self.refusal(node, "its kernel is no constant"));
-            }
-            return self.operand(value, &written);
-        };
-        if affine.is_none() && reversed.is_empty() {
+        if reversed.is_empty() {
             return self.operand(value, &written);
         }
+        let Op::Constant(tensor) = &self.producer(value).op else {
+            return Err(self.refusal(node, "its kernel is no constant"));
+        };
         let dims: Vec<usize> = order.iter().map(|&axis| tensor.dims()[axis]).collect();
-        let shape = Shape::new(tensor.dtype(), dims.clone());
         let mut numbers = permuted_numbers(tensor, order);
         // The axes that are reversed are the last ones, so that every block of them is read backwards.
         let block: usize = dims[reversed].iter().product();
         if block > 1 {
             numbers.chunks_exact_mut(block).for_each(<[f64]>::reverse);
         }
-        let outputs = dims.first().copied().unwrap_or(1).max(1);
-        let share = (numbers.len() / outputs).max(1);
-        for (channel, row) in numbers.chunks_exact_mut(share).enumerate() {
-            let factor = affine.map_or(1.0, |affine| affine.factor[channel]);
-            row.iter_mut().for_each(|number| *number *= factor);
-        }
-        let made = HostTensor::from_f64s(shape, &numbers);
+        let made = HostTensor::from_f64s(Shape::new(tensor.dtype(), dims.clone()), &numbers);
         let made = made.map_err(|error| ExportError::Refused(error.to_string()))?;
         let path = self.producer(value).path.clone();
         let mut axes: Vec<usize> = (0..dims.len()).collect();
@@ -173,72 +159,17 @@ impl Writer<'_> {
         Ok(self.constant(&path, &made, &axes))
     }
 
-    /// The affine function of channels that alone reads a convolution with a constant kernel: norms and biases.
-    fn affine_behind(&self, index: usize, conv: &Convolution) -> Option<ChannelAffine> {
+    /// What [`fold_channel_affines`](crate::affine::fold_channel_affines) left behind a convolution.
+    fn bias_behind(&self, index: usize, conv: &Convolution) -> Option<Bias> {
         let graph = self.network.graph();
-        let node = &graph.nodes()[index];
-        matches!(self.producer(node.inputs[1]).op, Op::Constant(_)).then_some(())?;
-        let channels = self.shape(node.outputs[0]).dims()[conv.output.feature];
-        let mut found = ChannelAffine {
-            factor: vec![1.0; channels],
-            offset: vec![0.0; channels],
-            result: node.outputs[0],
-            nodes: Vec::new(),
-        };
-        while let &[next] = self.uses.only_consumers(found.result) {
-            if self.uses.is_output(found.result) {
-                break;
-            }
-            let step = &graph.nodes()[next];
-            let Some((binary, constant, is_left)) = self.channel_step(step, found.result, conv, channels) else {
-                break;
-            };
-            for channel in 0..channels {
-                let number = constant[channel];
-                let (factor, offset) = (found.factor[channel], found.offset[channel]);
-                (found.factor[channel], found.offset[channel]) = match (binary, is_left) {
-                    (Binary::Add, _) => (factor, offset + number),
-                    (Binary::Sub, true) => (factor, offset - number),
-                    (Binary::Sub, false) => (-factor, number - offset),
-                    (Binary::Mul, _) => (factor * number, offset * number),
-                    _ => (factor / number, offset / number),
-                };
-            }
-            found.result = step.outputs[0];
-            found.nodes.push(next);
-        }
-        (!found.nodes.is_empty()).then_some(found)
-    }
-
-    /// What a node does to the channels of `value`: the operation, its constant per channel, and whether the value is its
-    /// left operand.
-    fn channel_step(
-        &self,
-        node: &Node,
-        value: ValueId,
-        conv: &Convolution,
-        channels: usize,
-    ) -> Option<(Binary, Vec<f64>, bool)> {
-        // Half precision computes norms in f32; in the weights they are exact.
-        if matches!(node.op, Op::Convert(_)) {
-            return self.is_float(node.outputs[0]).then(|| (Binary::Add, vec![0.0; channels], true));
-        }
-        let Op::Binary(binary) = node.op else { return None };
-        let is_left = node.inputs[0] == value;
-        let other = node.inputs[usize::from(is_left)];
-        let fits = matches!(binary, Binary::Add | Binary::Sub | Binary::Mul) || binary == Binary::Div && is_left;
-        let (base, axes) = self.repeated(other);
+        let value = graph.nodes()[index].outputs[0];
+        let &[node] = self.uses.only_consumers(value) else { return None };
+        let step = &graph.nodes()[node];
+        let is_left = step.inputs[0] == value;
+        let (base, axes) = self.repeated(*step.inputs.get(usize::from(is_left))?);
         let Op::Constant(tensor) = &self.producer(base).op else { return None };
-        if !fits || other == value {
-            return None;
-        }
-        let long: Vec<usize> = (0..axes.len()).filter(|&axis| tensor.dims()[axis] != 1).collect();
-        let numbers = tensor.to_f64s();
-        match &long[..] {
-            [] => Some((binary, vec![numbers[0]; channels], is_left)),
-            &[axis] if axes[axis] == conv.output.feature => Some((binary, numbers, is_left)),
-            _ => None,
-        }
+        let is_bias = step.op == Op::Binary(Binary::Add) && axes == [conv.output.feature];
+        is_bias.then(|| Bias { offsets: tensor.to_f64s(), result: step.outputs[0], node })
     }
 
     pub(super) fn dot(&mut self, node: &Node, dot: &DotGeneral) -> Result<(), ExportError> {

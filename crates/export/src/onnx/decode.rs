@@ -24,7 +24,8 @@ pub enum Decoder {
         /// How many of the likeliest.
         top: usize,
     },
-    /// The network's output is a score from 0 to 255 per pixel; the file's is `mask`, 0 or 255 per pixel of the image.
+    /// The network's output is a score from 0 to 255 per pixel, or logits of several classes; the file's is `mask`, 0 or 255 or the
+    /// class per pixel of the image.
     Mask,
 }
 
@@ -88,23 +89,32 @@ impl Writer<'_> {
             .to_vec())
     }
 
-    /// Scores of what the network saw, as marked pixels of the image: straight lines between them, and nothing where the
-    /// network saw nothing.
+    /// Scores of what the network saw, as marked pixels of the image, or logits as classes: straight lines between them. Where the
+    /// network saw nothing, nothing is marked, and the nearest logits count.
     fn mask(&mut self, value: ValueId, [vertical, horizontal]: &[Axis; 2]) -> Result<Vec<ValueInfo>, ExportError> {
+        let has_classes = self.shape(value).dtype() != DType::U8;
         let batch = self.operand(value, &[0, 3, 1, 2])?;
-        let both = self.integers(&[0, 1]);
-        let scores = self.emit("Squeeze", PATH, vec![batch, both], vec![]);
+        let squeezed = if has_classes { self.integers(&[0]) } else { self.integers(&[0, 1]) };
+        let scores = self.emit("Squeeze", PATH, vec![batch, squeezed], vec![]);
         let scores = self.emit("Cast", PATH, vec![scores], vec![int("to", 1)]);
-        let rows = self.weights_back(vertical)?;
-        let columns = self.weights_back(horizontal)?;
+        let rows = self.weights_back(vertical, has_classes)?;
+        let columns = self.weights_back(horizontal, has_classes)?;
         let across = self.permute(&columns, &[1, 0]);
         let wide = self.emit("MatMul", PATH, vec![scores, across], vec![]);
         let back = self.emit("MatMul", PATH, vec![rows, wide], vec![]);
-        // Rounded to whole scores, of which 128 is the first that is marked.
-        let limit = self.scalar(127.5, DType::F32)?;
-        let is_marked = self.emit("GreaterOrEqual", PATH, vec![back, limit], vec![]);
-        let [marked, free] = [self.scalar(255.0, DType::U8)?, self.scalar(0.0, DType::U8)?];
-        let mask = self.emit("Where", PATH, vec![is_marked, marked, free], vec![]);
+        let mask = match has_classes {
+            true => {
+                let best = self.emit("ArgMax", PATH, vec![back], vec![int("axis", 0), int("keepdims", 0)]);
+                self.emit("Cast", PATH, vec![best], vec![int("to", 2)])
+            }
+            false => {
+                // Rounded to whole scores, of which 128 is the first that is marked.
+                let limit = self.scalar(127.5, DType::F32)?;
+                let is_marked = self.emit("GreaterOrEqual", PATH, vec![back, limit], vec![]);
+                let [marked, free] = [self.scalar(255.0, DType::U8)?, self.scalar(0.0, DType::U8)?];
+                self.emit("Where", PATH, vec![is_marked, marked, free], vec![])
+            }
+        };
         self.output(mask, "mask");
         let mut declared = info("mask", DType::U8, &[Dim::Fixed(0), Dim::Fixed(0)]);
         ["height", "width"].iter().enumerate().for_each(|(index, name)| name_dimension(&mut declared, index, name));

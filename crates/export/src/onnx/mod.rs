@@ -16,6 +16,7 @@ mod movement;
 mod patterns;
 mod preprocess;
 mod proto;
+mod quantize;
 mod reduce;
 mod sampling;
 mod writer;

@@ -19,6 +19,9 @@ impl Writer<'_> {
         {
             return self.attention(node, &kernel).map(|()| true);
         }
+        if self.quantization(node)? {
+            return Ok(true);
+        }
         if let Some(x) = self.relu(node) {
             return self.single(node, "Relu", x).map(|()| true);
         }

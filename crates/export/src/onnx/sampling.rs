@@ -176,7 +176,7 @@ impl Writer<'_> {
     }
 
     /// The weights by which pixels of the image read a map of the frame, `[old, frame]` in f32; zero outside of the frame.
-    pub(super) fn weights_back(&mut self, axis: &Axis) -> Result<String, ExportError> {
+    pub(super) fn weights_back(&mut self, axis: &Axis, extends: bool) -> Result<String, ExportError> {
         let [zero, one, half] = [self.double(0.0)?, self.double(1.0)?, self.double(0.5)?];
         let frame = self.double(axis.frame as f64)?;
         let pixels = self.op("Range", &[&zero, &axis.old, &one], vec![]);
@@ -184,7 +184,11 @@ impl Writer<'_> {
         let pixels = self.op("Unsqueeze", &[&pixels, &last], vec![]);
         let middle = self.op("Add", &[&pixels, &half], vec![]);
         let scaled = self.op("Mul", &[&middle, &axis.scale], vec![]);
-        let center = self.op("Add", &[&scaled, &axis.offset], vec![]);
+        let mut center = self.op("Add", &[&scaled, &axis.offset], vec![]);
+        if extends {
+            let above = self.op("Max", &[&center, &zero], vec![]);
+            center = self.op("Min", &[&above, &frame], vec![]);
+        }
         let begun = self.op("GreaterOrEqual", &[&center, &zero], vec![]);
         let ended = self.op("LessOrEqual", &[&center, &frame], vec![]);
         let is_inside = self.op("And", &[&begun, &ended], vec![]);

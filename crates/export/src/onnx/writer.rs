@@ -275,6 +275,9 @@ impl<'n> Writer<'n> {
             let path = self.producer(value).path.clone();
             return Ok(self.constant(&path, tensor, order));
         }
+        if let Some(written) = self.dequantized_constant(value, order) {
+            return Ok(written);
+        }
         let stored = self.stored(value)?;
         let position = |axis: &usize| stored.order.iter().position(|found| found == axis).unwrap_or(0) as i64;
         let permutation: Vec<i64> = order.iter().map(position).collect();
@@ -297,13 +300,7 @@ impl<'n> Writer<'n> {
 
     /// Through repetitions to what is repeated, and which axis of the result each of its axes is.
     pub fn repeated(&self, value: ValueId) -> (ValueId, Vec<usize>) {
-        let mut base = value;
-        let mut axes: Vec<usize> = (0..self.shape(value).rank()).collect();
-        while let Op::Broadcast { axes: inner, .. } = &self.producer(base).op {
-            axes = inner.iter().map(|&axis| axes[axis]).collect();
-            base = self.producer(base).inputs[0];
-        }
-        (base, axes)
+        crate::affine::repeated(self.network.graph(), value)
     }
 
     /// A tensor that ONNX repeats to the dimensions of `value` in an order of axes.

@@ -1,7 +1,7 @@
 //! Composites: functions built from the primitives, as methods of [`Tensor`](crate::Tensor).
 //!
 //! One small file per theme. Nothing here knows of backends: a composite is differentiated and lowered through the
-//! primitives it is made of; attention and layer norm alone name a kernel and its gradient. Where several formulas mean the
+//! primitives it is made of; attention, layer norm and 8-bit numbers alone name kernels. Where several formulas mean the
 //! same, the one is chosen whose gradient equals PyTorch's at the edges too (the gradient of ReLU at 0 is 0) and which no
 //! backend has to materialize.
 //!
@@ -13,6 +13,7 @@ mod interpolate;
 mod layer_norm;
 mod normalize;
 mod pool;
+mod quantize;
 mod random;
 mod reduce;
 mod similarity;
@@ -21,6 +22,7 @@ mod softmax;
 pub use attention::{AttentionKernel, AttentionOptions};
 pub use layer_norm::LayerNormKernel;
 pub use pool::{PaddingCounts, Pool};
+pub use quantize::QuantizeKernel;
 
 #[cfg(test)]
 mod tests;

@@ -46,7 +46,7 @@ pub(super) struct ScoredClass {
 impl BoxScores {
     /// Average precision by Ultralytics' rules. Groups are left out: its label files have none.
     pub fn interpolated(&self) -> Interpolated {
-        Interpolated::of(&scored(&self.by_class()))
+        Interpolated::of(&scored(&self.uncut_by_class()))
     }
 }
 

@@ -97,19 +97,40 @@ pub struct PredictedBox {
 pub struct BoxScores {
     classes: usize,
     images: Vec<(Vec<GroundTruthBox>, Vec<PredictedBox>)>,
+    /// The predictions of every image before they were cut at its border, where they were.
+    uncut: Vec<Option<Vec<PredictedBox>>>,
 }
 
 impl BoxScores {
     /// Nothing seen of that many classes.
     pub fn new(classes: usize) -> BoxScores {
-        BoxScores { classes, images: Vec::new() }
+        BoxScores { classes, images: Vec::new(), uncut: Vec::new() }
     }
 
     /// Adds an image. Classes beyond the number given at the start are left out.
-    pub fn observe(&mut self, mut truth: Vec<GroundTruthBox>, mut found: Vec<PredictedBox>) {
-        truth.retain(|object| object.class < self.classes);
-        found.retain(|prediction| prediction.class < self.classes && prediction.score.is_finite());
+    pub fn observe(&mut self, truth: Vec<GroundTruthBox>, found: Vec<PredictedBox>) {
+        self.add(truth, found, None);
+    }
+
+    /// Adds an image whose predictions were cut at its border. COCO's rules are for these; by Ultralytics' rule they count as
+    /// they were before, `uncut`, in the same order.
+    pub fn observe_cut(&mut self, truth: Vec<GroundTruthBox>, found: Vec<PredictedBox>, uncut: Vec<PredictedBox>) {
+        self.add(truth, found, Some(uncut));
+    }
+
+    fn add(
+        &mut self,
+        mut truth: Vec<GroundTruthBox>,
+        mut found: Vec<PredictedBox>,
+        mut uncut: Option<Vec<PredictedBox>>,
+    ) {
+        let classes = self.classes;
+        truth.retain(|object| object.class < classes);
+        [Some(&mut found), uncut.as_mut()].into_iter().flatten().for_each(|boxes| {
+            boxes.retain(|prediction| prediction.class < classes && prediction.score.is_finite());
+        });
         self.images.push((truth, found));
+        self.uncut.push(uncut);
     }
 
     /// How many images were seen.
@@ -133,9 +154,22 @@ impl BoxScores {
 
     /// Everything seen, class by class.
     fn by_class(&self) -> Vec<ClassBoxes<'_>> {
+        self.divided(self.images.iter().map(|(truth, found)| (truth, found)))
+    }
+
+    /// The same with predictions as they were before they were cut.
+    fn uncut_by_class(&self) -> Vec<ClassBoxes<'_>> {
+        let found = self.images.iter().zip(&self.uncut);
+        self.divided(found.map(|((truth, cut), uncut)| (truth, uncut.as_ref().unwrap_or(cut))))
+    }
+
+    fn divided<'s>(
+        &self,
+        images: impl Iterator<Item = (&'s Vec<GroundTruthBox>, &'s Vec<PredictedBox>)>,
+    ) -> Vec<ClassBoxes<'s>> {
         let mut classes: Vec<ClassBoxes> =
             (0..self.classes).map(|class| ClassBoxes { class, ..ClassBoxes::default() }).collect();
-        for (truth, found) in &self.images {
+        for (truth, found) in images {
             truth.iter().for_each(|object| classes[object.class].objects.push(object));
             for index in by_score(found.iter().map(|prediction| prediction.score)) {
                 classes[found[index].class].predictions.push(&found[index]);

@@ -27,7 +27,8 @@ impl BoxScores {
     /// All of it.
     pub fn report(&self) -> BoxReport {
         let classes = self.by_class();
-        let scored = scored(&classes);
+        let uncut = self.uncut_by_class();
+        let scored = scored(&uncut);
         let interpolated = Interpolated::of(&scored);
         // COCO's ranges share their ends: an object of exactly 32² is scored in two of them, but is one object.
         let [[_, small], [_, medium]] = [SizeRange::Small, SizeRange::Medium].map(SizeRange::areas);

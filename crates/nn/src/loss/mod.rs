@@ -1,14 +1,16 @@
 //! Losses. Each returns one value per sample (f32, `[n]`); [`mean`] turns them into the loss of the batch, leaving out
-//! samples that only pad it.
+//! samples that only pad it. Those over the classes of pixels (`pixel_…`) return the loss of the batch itself.
 
 mod classification;
 pub mod detection;
 mod segmentation;
+mod semantic;
 
 pub use classification::{GanLoss, gradient_penalty};
 pub use classification::{absolute_error, dissimilarity, huber, squared_error};
 pub use classification::{binary_cross_entropy, cross_entropy, focal, soft_cross_entropy};
 pub use segmentation::{binary_cross_entropy_map, dice, sls_iou, soft_iou};
+pub use semantic::{pixel_cross_entropy, pixel_dice, pixel_focal, pixel_lovasz, pixel_ohem, pixel_soft_iou};
 
 use octant_graph::{DType, Tensor};
 

@@ -1,7 +1,7 @@
 //! Exported files beside our own predictions.
 
 use super::compare::{
-    Compared, boxes_of, compare_boxes, compare_classes, compare_marks, compare_mask, compare_numbers,
+    Compared, boxes_of, compare_boxes, compare_classes, compare_marks, compare_mask, compare_numbers, compare_pixels,
 };
 use super::peer::{Peer, PeerChoice, PeerRuntime};
 use super::{ExportedFacts, OutputKind};
@@ -209,13 +209,17 @@ impl Check<'_> {
         Ok(match predictions.remove(0).output {
             Output::Classes(classes) => compare_classes(&classes.scores, &theirs("probabilities")?),
             Output::Values(values) => compare_numbers(&values.values, &theirs("values")?),
+            Output::Mask(mask) if !mask.is_of_one_class() => {
+                let ours: Vec<f64> = mask.classes.values().iter().map(|&class| f64::from(class)).collect();
+                compare_pixels(&ours, &theirs("mask")?)
+            }
             Output::Mask(mask) => {
                 let prepared = self.predictor.preparation().prepare(image)?;
                 let seen = self.predictor.run(Layer::Prediction, prepared.image.dims(), &[&prepared.image])?;
                 let levels =
                     |image: &Image<u8>| image.values().iter().map(|&level| f64::from(level)).collect::<Vec<_>>();
                 let scores = prepared.scores(&seen, 0)?;
-                compare_marks(&levels(&mask.marked), &theirs("mask")?, &levels(&scores))
+                compare_marks(&levels(&mask.levels()), &theirs("mask")?, &levels(&scores))
             }
             Output::Boxes(boxes) => {
                 let found = boxes_of(&theirs("boxes")?, &theirs("scores")?, &theirs("classes")?);

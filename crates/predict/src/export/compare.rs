@@ -73,6 +73,14 @@ pub(super) fn compare_marks(ours: &[f64], theirs: &[f64], scores: &[f64]) -> Com
     Compared { difference, changed: pixels > 0 || !fits, is_close: is_close && fits, pixels }
 }
 
+/// The class of every pixel of the original image. Pixels on the border of two classes may fall to either.
+pub(super) fn compare_pixels(ours: &[f64], theirs: &[f64]) -> Compared {
+    const MOST: f64 = 0.002;
+    let (pixels, fits) = (ours.iter().zip(theirs).filter(|(a, b)| a != b).count(), ours.len() == theirs.len());
+    let difference = if fits { pixels as f64 / ours.len().max(1) as f64 } else { f64::INFINITY };
+    Compared { difference, changed: pixels > 0 || !fits, is_close: difference <= MOST, pixels }
+}
+
 /// Boxes after suppression; `rows` are ours before it.
 pub(super) fn compare_boxes(
     ours: &[PredictedBox],

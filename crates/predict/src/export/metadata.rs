@@ -37,6 +37,7 @@ pub enum ExportFormat {
 pub(crate) struct FileFacts<'a> {
     pub preprocessing: bool,
     pub half: bool,
+    pub int8: bool,
     pub channels_first: bool,
     pub batch: Option<usize>,
     pub image_size: Option<usize>,
@@ -49,6 +50,7 @@ impl<'a> From<&'a OnnxExport> for FileFacts<'a> {
         FileFacts {
             preprocessing: options.preprocessing,
             half: options.half,
+            int8: false,
             channels_first: options.channels_first,
             batch: options.batch,
             image_size: options.image_size,
@@ -63,6 +65,7 @@ impl<'a> From<&'a StablehloExport> for FileFacts<'a> {
         FileFacts {
             preprocessing: false,
             half: options.half,
+            int8: false,
             channels_first: options.channels_first,
             batch: Some(options.batch),
             image_size: options.image_size,
@@ -220,7 +223,7 @@ impl ExportedFacts {
         self.get(BATCH)?.parse().ok()
     }
 
-    /// What layers compute in, `f32` or `f16`.
+    /// What layers compute in, `f32`, `f16` or `int8`.
     pub fn precision(&self) -> &str {
         self.get(PRECISION).unwrap_or("f32")
     }
@@ -296,7 +299,12 @@ impl Network {
         add(OUTPUT, OutputKind::of(entry.task, &self.recipe.task, options).name().into());
         add(PREPROCESSING, steps);
         add(INSIDE, options.preprocessing.to_string());
-        add(PRECISION, if options.half { "f16" } else { "f32" }.into());
+        let precision = match (options.int8, options.half) {
+            (true, _) => "int8",
+            (false, true) => "f16",
+            (false, false) => "f32",
+        };
+        add(PRECISION, precision.into());
         add(LAYOUT, if options.channels_first { "nchw" } else { "nhwc" }.into());
         if let Some(batch) = options.batch {
             add(BATCH, batch.to_string());

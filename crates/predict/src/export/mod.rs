@@ -6,6 +6,7 @@
 mod check;
 mod compare;
 mod geometry;
+mod int8;
 mod metadata;
 mod peer;
 mod stablehlo;
@@ -24,6 +25,7 @@ use octant_train::step::StepOptions;
 use octant_zoo::ModelTask;
 
 pub use check::{ExportCheck, check_export, exported_network};
+pub use int8::{CalibrationOptions, CalibrationReport};
 use metadata::FileFacts;
 pub(crate) use metadata::OutputKind;
 pub use metadata::{ExportFormat, ExportedFacts};
@@ -84,6 +86,9 @@ impl Network {
         if options.batch == Some(0) {
             refuse!("a batch has at least one image");
         }
+        if options.half && self.int8.is_some() {
+            refuse!("a network in 8 bits keeps its other layers in f32; leave half away");
+        }
         let precision = if options.half { Precision::Bf16 } else { Precision::F32 };
         self.recipe.step = StepOptions { precision, ..self.recipe.step };
         let task = self.entry()?.task;
@@ -101,19 +106,25 @@ impl Network {
         let preparation = self.prepared_for(options.image_size)?;
         let image = self.exported_size(&preparation, options.image_size)?;
         let graph = if options.preprocessing { ExportedGraph::Bytes } else { ExportedGraph::Normalized };
+        let facts = self.facts(image, &FileFacts { int8: self.int8.is_some(), ..FileFacts::from(&options) })?;
+        // Norms go into the weights before these are rounded.
+        let int8 = self.int8.take();
         let trace = |batch: usize| self.exported_graph(batch, image, &graph);
         let traced = NetworkOptions { half: options.half, attention: options.opset >= ATTENTION };
         let network = octant_export::Network::new(trace, &self.values, traced)?;
+        let network = match int8 {
+            Some(ranges) => network.quantized(&ranges)?,
+            None => network,
+        };
         let network = match if options.preprocessing { Some(1) } else { options.batch } {
             Some(batch) => network.with_batch(batch),
             None => network,
         };
-        let facts = FileFacts::from(&options);
-        let kind = OutputKind::of(task, &self.recipe.task, &facts);
+        let kind = OutputKind::of(task, &self.recipe.task, &FileFacts::from(&options));
         let onnx = OnnxOptions {
             opset: options.opset,
             channels_first: options.channels_first,
-            metadata: self.facts(image, &facts)?.metadata(),
+            metadata: facts.metadata(),
             outputs: vec![kind.name().into()],
             input: options.preprocessing.then(|| geometry::image_input(&preparation)).transpose()?,
             decoder: match (kind, &options.boxes) {

@@ -61,6 +61,9 @@ impl Network {
         if options.batch == 0 {
             refuse!("a batch has at least one image");
         }
+        if self.int8.is_some() {
+            refuse!("StableHLO files are in f32 or f16; export a network in 8 bits as ONNX");
+        }
         let precision = if options.half { Precision::Bf16 } else { Precision::F32 };
         self.recipe.step = StepOptions { precision, ..self.recipe.step };
         let task = self.entry()?.task;

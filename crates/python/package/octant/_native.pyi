@@ -112,7 +112,8 @@ class Prediction:
         """The name of every box's class."""
     @property
     def mask(self) -> Array:
-        """A byte per pixel of the original image: uint8 `[height, width]`."""
+        """The number of the class of every pixel of the original image, 1 where a network that marks a single class does: uint8
+        `[height, width]`."""
     @property
     def image(self) -> Array:
         """The image that was made: uint8 `[height, width, channels]`."""

@@ -12,7 +12,7 @@ pub struct EvaluationData {
     pub dataset: Arc<dyn Dataset>,
     /// How many samples the data has, with those that are not evaluated on.
     pub total: usize,
-    /// Classes, numbers per image, or 1 for masks.
+    /// Classes, numbers per image, or 1 for masks of one class.
     pub outputs: usize,
     /// What the head's outputs mean: the names of classes, or of columns.
     pub classes: Vec<String>,

@@ -2,11 +2,11 @@
 
 use super::synthetic;
 use crate::error::refuse;
-use crate::{BadLabels, DataSource, Result, ValidationPart, nearest};
+use crate::{BadLabels, DataSource, Recipe, Result, ValidationPart, nearest};
 use octant_data::decode::DecodeOptions;
 use octant_data::detection::{self, LabelRule};
 use octant_data::readers::tfrecord::{RecordTarget, TfRecordKeys};
-use octant_data::readers::{Cifar, FolderDataset, IdxDataset, ImagePairs, Split, TableDataset, open_irstd};
+use octant_data::readers::{Cifar, FolderDataset, IdxDataset, ImagePairs, MaskRules, Split, TableDataset, open_masks};
 use octant_data::{DataError, Dataset, Glyphs, Matched};
 use std::path::Path;
 use std::sync::Arc;
@@ -33,7 +33,7 @@ pub(super) enum Open {
     Files(OpenSplit),
 }
 
-pub(super) type OpenSplit = fn(&Path, Split, &DataSource) -> Opened;
+pub(super) type OpenSplit = fn(&Path, Split, &Recipe) -> Opened;
 
 /// Images as networks take them: 8 bits, RGB.
 pub(super) fn eight_bits() -> DecodeOptions {
@@ -65,7 +65,7 @@ const fn files(
 }
 
 /// Every kind of data.
-pub const SOURCES: [SourceEntry; 16] = [
+pub const SOURCES: [SourceEntry; 18] = [
     SourceEntry {
         kind: "glyphs",
         about: "line drawings of ten kinds",
@@ -78,6 +78,12 @@ pub const SOURCES: [SourceEntry; 16] = [
         "infrared scenes with small targets and their masks",
         RecordTarget::Mask,
         synthetic::infrared,
+    ),
+    synthetic(
+        "semantic",
+        "scenes of textured shapes of five classes, with a class per pixel",
+        RecordTarget::Mask,
+        synthetic::semantic,
     ),
     synthetic("shapes", "colored shapes of four classes", RecordTarget::Class, synthetic::shapes),
     synthetic("discs", "discs that are to be counted", RecordTarget::Values, synthetic::discs),
@@ -99,14 +105,14 @@ pub const SOURCES: [SourceEntry; 16] = [
         "the folder with train/ and test/ of images side by side, or with trainA/, trainB/, testA/ and testB/",
         &["validate_on", "swap"],
         RecordTarget::Image,
-        |folder, split, source| Ok(Arc::new(ImagePairs::open(folder, split, source.swap)?)),
+        |folder, split, recipe| Ok(Arc::new(ImagePairs::open(folder, split, recipe.data.swap)?)),
     ),
     files(
         "unpaired",
         "the folder with trainA/, trainB/, testA/ and testB/",
         &["validate_on", "swap"],
         RecordTarget::Image,
-        |folder, split, source| Ok(Arc::new(ImagePairs::open_unpaired(folder, split, source.swap)?)),
+        |folder, split, recipe| Ok(Arc::new(ImagePairs::open_unpaired(folder, split, recipe.data.swap)?)),
     ),
     files(
         "images",
@@ -144,24 +150,42 @@ pub const SOURCES: [SourceEntry; 16] = [
         "the folder with images/ and masks/, and with trainval.txt and test.txt if it is split",
         FILES,
         RecordTarget::Mask,
-        |folder, split, _| Ok(Arc::new(open_irstd(folder, split, eight_bits())?)),
+        |folder, split, recipe| {
+            let rules = MaskRules { classes: recipe.classes.or(Some(1)), ..MaskRules::default() };
+            Ok(Arc::new(open_masks(folder, split, &rules, eight_bits())?))
+        },
+    ),
+    files(
+        "masks",
+        "the folder with images/ and masks/ (lists or a folder per split, classes.txt with names), or VOC's, ADE20K's or \
+         Cityscapes' folders",
+        &["validate_on", "ignore", "from_one"],
+        RecordTarget::Mask,
+        |folder, split, recipe| {
+            let DataSource { ignore, from_one, .. } = recipe.data;
+            let rules = MaskRules { classes: recipe.classes, ignore: ignore as u8, from_one };
+            Ok(Arc::new(open_masks(folder, split, &rules, eight_bits())?))
+        },
     ),
     files(
         "table",
         "the folder with train.csv and test.csv, or with one table",
         &["validate_on", "columns"],
         RecordTarget::Values,
-        |folder, split, source| Ok(Arc::new(TableDataset::open_split(folder, split, &source.columns, eight_bits())?)),
+        |folder, split, recipe| {
+            Ok(Arc::new(TableDataset::open_split(folder, split, &recipe.data.columns, eight_bits())?))
+        },
     ),
 ];
 
-fn open_folder(folder: &Path, split: Split, _: &DataSource) -> Opened {
+fn open_folder(folder: &Path, split: Split, _: &Recipe) -> Opened {
     let open = |split| FolderDataset::open_split(folder, split, eight_bits());
     // Without a folder for validation, some of the training images are held out.
     Ok(Arc::new(open(split).or_else(|error| if split == Split::Val { open(Split::Train) } else { Err(error) })?))
 }
 
-fn open_boxes(path: &Path, split: Split, source: &DataSource) -> Opened {
+fn open_boxes(path: &Path, split: Split, recipe: &Recipe) -> Opened {
+    let source = &recipe.data;
     let rule = match source.bad_labels {
         BadLabels::DropLabel => LabelRule::DropLabel,
         BadLabels::DropImage => LabelRule::DropImage,
@@ -197,6 +221,8 @@ impl SourceEntry {
             ("single_class", source.single_class),
             ("bad_labels", source.bad_labels != BadLabels::DropLabel),
             ("swap", source.swap),
+            ("ignore", source.ignore != 255),
+            ("from_one", source.from_one),
             ("columns", !source.columns.is_empty()),
             ("image_key", source.image_key.is_some()),
             ("label_key", source.label_key.is_some()),

@@ -1,6 +1,6 @@
 //! Samples that are generated on the fly.
 
-use octant_data::{AnyImage, DataError, Dataset, Sample, SampleRng, Target, synth};
+use octant_data::{AnyImage, DataError, Dataset, LabelMask, Sample, SampleRng, Target, synth};
 use std::sync::Arc;
 
 struct MadeUp {
@@ -40,9 +40,17 @@ fn synthetic(
 pub(super) fn infrared(len: usize, side: usize, seed: u64) -> Arc<dyn Dataset> {
     let scene = |side: usize, rng: &mut SampleRng| {
         let (image, mask) = synth::infrared(side, rng);
-        Sample { image: AnyImage::U8(image), target: Target::Mask(mask) }
+        Sample { image: AnyImage::U8(image), target: Target::Mask(LabelMask::marked(mask)) }
     };
     synthetic((len, side, seed), scene, &["background", "target"])
+}
+
+pub(super) fn semantic(len: usize, side: usize, seed: u64) -> Arc<dyn Dataset> {
+    let scene = |side: usize, rng: &mut SampleRng| {
+        let (image, labels) = synth::semantic(side, rng);
+        Sample { image: AnyImage::U8(image), target: Target::Mask(LabelMask::of_classes(labels)) }
+    };
+    synthetic((len, side, seed), scene, &synth::SEMANTIC_CLASSES)
 }
 
 pub(super) fn shapes(len: usize, side: usize, seed: u64) -> Arc<dyn Dataset> {

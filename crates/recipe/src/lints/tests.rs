@@ -75,6 +75,7 @@ fn a_head_was_trained_on_a_frozen_random_network_without_a_word() {
     warns("demo-regression", &["phases.0.train=head"], &values, sentence);
     warns("demo-detect", &["phases.0.freeze=[\"model.0\"]"], &classes(), sentence);
     warns("demo-segment", &["phases.0.train=head"], &classes(), sentence);
+    warns("dinov2-finetune", &["model=vit_timm-test", "weights=none"], &classes(), sentence);
     let given = warnings("demo-finetune", &["weights=w.safetensors"], &classes());
     let first_all = warnings("demo-segment", &["phases.1.train=head"], &classes());
     assert!(given.iter().chain(&first_all).all(|warning| !warning.contains(sentence)), "{given:?} {first_all:?}");

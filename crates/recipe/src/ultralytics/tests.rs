@@ -75,6 +75,22 @@ fn weights_that_are_missing_were_trained_from_random_ones() {
     );
 }
 
+/// What a file says of itself, the size of images among it, counts more than its name.
+#[test]
+fn the_size_that_a_file_names_was_not_used() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("yolo11n.safetensors");
+    let entry = octant_zoo::find("yolov8-tiny").unwrap();
+    let (specs, _) = octant_zoo::describe(&*(entry.build)(2), entry.preprocessing.input).unwrap();
+    let values: Vec<_> = specs.iter().map(|spec| spec.initial(1)).collect();
+    octant_zoo::weights::save(&file, entry, 2, &specs, &values, 0).unwrap();
+    let file = file.display();
+    assert_eq!(command(&format!("val model={file}")).0, format!("eval {file}"));
+    assert_eq!(command(&format!("predict model={file} source=photos")).0, format!("predict {file} photos"));
+    assert_eq!(command(&format!("train model={file}")).0, format!("train detect --model yolov8-tiny --weights {file}"));
+    assert!(refused("val model=runs/detect-1").contains("there is no runs/detect-1; give the directory of a run"));
+}
+
 #[test]
 fn misspelled_settings_were_dropped_and_a_hundred_epochs_began() {
     assert!(refused("train model=yolo11n.yaml epoch=3").contains("did you mean epochs=3?"));

@@ -80,6 +80,7 @@ pub const BASES: [(&str, &str); 8] = [
 ];
 
 const CLASSES: &[&str] = &["data.kind='folder'", "data.dir='DATA/classes'"];
+const MASKS: &[&str] = &["data.kind='masks'", "data.dir='DATA/masks'"];
 const BOXES: &[&str] = &["data.kind='boxes'", "data.dir='DATA/boxes/data.yaml'"];
 const TWO: &[&str] = &["phases=[{epochs=2,schedule={lr=1e-3}},{name='second',epochs=1,schedule={lr=1e-3}}]"];
 const VIT: &[&str] = &["model='vit-test'"];
@@ -135,6 +136,10 @@ pub const ROWS: &[Row] = &[
     any("loss='hinge'"),
     any("loss='ssim'"),
     any("label_smoothing=0.1"),
+    Row { given: MASKS, change: "label_smoothing=0.1", tasks: &["segment"] },
+    any("class_weights=[1.0]"),
+    Row { given: MASKS, change: "class_weights=[1.0, 2.0, 0.5]", tasks: &["segment"] },
+    Row { given: MASKS, change: "loss='cross-entropy + 0.5 * dice'", tasks: &["segment"] },
     any("dropout=0.3"),
     once(VIT, "dropout=0.3"),
     any("stochastic_depth=0.3"),
@@ -214,6 +219,10 @@ pub const ROWS: &[Row] = &[
     some("data.bad_labels='drop-image'"),
     given(&["data.kind='pairs'", "data.dir='DATA/pairs'"], "data.swap=true"),
     some("data.swap=true"),
+    any("data.ignore=3"),
+    Row { given: MASKS, change: "data.ignore=2", tasks: &["segment"] },
+    any("data.from_one=true"),
+    Row { given: MASKS, change: "data.from_one=true", tasks: &["segment"] },
     given(&["data.kind='table'", "data.dir='DATA/table'"], "data.columns=['second']"),
     some("data.columns=['second']"),
     some("data.image_key='pixels'"),
@@ -344,6 +353,11 @@ pub fn write_data(folder: &Path) {
         for part in ["train", "test"] {
             image(&folder.join(format!("pairs/{part}/{number}.png")), number + part.len(), 64);
             image(&folder.join(format!("table/{part}{number}.png")), number + part.len(), 32);
+            image(&folder.join(format!("masks/images/{part}/{number}.png")), number + part.len(), 32);
+            let mask = Image::from_fn(32, 32, 1, |row, column, _| ((row / 8 + column / 16 + number) % 3) as u8);
+            let path = folder.join(format!("masks/masks/{part}/{number}.png"));
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            write_png_u8(path, &mask).unwrap();
             image(&folder.join(format!("boxes/images/{part}/{number}.png")), number + part.len(), 32);
             let bad = if number == 0 { "0 0.5 0.5 7.0 0.5\n" } else { "" };
             let labels = format!("{bad}{} 0.4 0.5 0.3 0.5\n1 0.6 0.6 0.2 0.3\n", number % 2);

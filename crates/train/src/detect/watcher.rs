@@ -33,20 +33,25 @@ impl BoxWatcher {
     }
 
     /// Evaluates by the data set's own objects and areas, in pixels of its files.
-    fn observe_in_file(&mut self, image: &GroundTruthImage, mut found: Vec<PredictedBox>, side: usize) {
+    fn observe_in_file(&mut self, image: &GroundTruthImage, found: Vec<PredictedBox>, side: usize) {
         let fitted = Fitted::of(image.height, image.width, side);
-        for prediction in &mut found {
-            let Rectangle { x, y, width, height } = prediction.rectangle;
-            let corners = fitted.back([x, y, x + width, y + height], image.height, image.width);
-            prediction.rectangle = Rectangle::of_corners(corners);
-        }
+        let placed = |back: &dyn Fn([f64; 4]) -> [f64; 4]| -> Vec<PredictedBox> {
+            let moved = |prediction: &PredictedBox| {
+                let Rectangle { x, y, width, height } = prediction.rectangle;
+                let rectangle = Rectangle::of_corners(back([x, y, x + width, y + height]));
+                PredictedBox { rectangle, ..*prediction }
+            };
+            found.iter().map(moved).collect()
+        };
+        let cut = placed(&|corners| fitted.back(corners, image.height, image.width));
+        let uncut = placed(&|corners| fitted.back_uncut(corners));
         let truth = image.objects.iter().map(|object| GroundTruthBox {
             class: object.class as usize,
             rectangle: Rectangle::of_corners(object.corners),
             area: object.area,
             crowd: object.crowd,
         });
-        self.scores.observe(truth.collect(), found);
+        self.scores.observe_cut(truth.collect(), cut, uncut);
     }
 }
 

@@ -86,7 +86,7 @@ crate::options! {
         /// Steps of one epoch.
         steps_per_epoch: Option<u64>, within(1..), unset("a pass over the data"), flag();
         /// Threads that prepare batches.
-        workers: usize = 0, unset("one per core"), alias("num-workers");
+        workers: usize = 0, within(0..=1024), unset("one per core"), alias("num-workers");
         /// The images that do not fill an epoch's last batch: they are dropped, or rows that do not count are added.
         last_batch: LastBatch = LastBatch::Drop, flag();
         /// An image that cannot be read: the run ends, or it is named and left out.

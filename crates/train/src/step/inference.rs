@@ -4,6 +4,7 @@ use super::rules::Rules;
 use super::update::gradients_of;
 use super::{StepPlan, TracedStep, batch, order, program};
 use crate::TrainError;
+use octant_graph::passes::quantized;
 use octant_graph::{DType, Shape, Tensor, Trace};
 use octant_nn::{Context, Mode, Objective, Variable};
 use octant_runtime::Program;
@@ -30,7 +31,8 @@ pub fn evaluation(plan: &StepPlan) -> Result<TracedStep, TrainError> {
     let inputs = inputs_after(&variables, [sums].into_iter().chain(batch_inputs));
     let donated = variables.len()..variables.len() + 1;
     let program = program("evaluation step", trace, &inputs, &outputs, donated, plan)?;
-    Ok(TracedStep { sums: count, ..without_state(program, variables) })
+    let traced = without_state(in_8_bits(program, variables.len(), plan)?, variables);
+    Ok(TracedStep { sums: count, ..traced })
 }
 
 /// Traces what is predicted from images alone: variables and images in, predictions out.
@@ -45,7 +47,7 @@ pub fn prediction(plan: &StepPlan) -> Result<TracedStep, TrainError> {
     let inputs = inputs_after(&variables, [images]);
     let order = order(&trace, &inputs);
     let program = Program::new("prediction", trace.finish(&[output])?.with_inputs_ordered(&order));
-    Ok(without_state(program, variables))
+    Ok(without_state(in_8_bits(program, variables.len(), plan)?, variables))
 }
 
 /// Traces the images that show what was learned, and what their columns are called; none where the task has none. Variables
@@ -90,6 +92,13 @@ pub fn gradients(plan: &StepPlan) -> Result<(TracedStep, Vec<usize>), TrainError
 /// The values of the variables, the first inputs of every program here, then others.
 fn inputs_after(variables: &[Variable], others: impl IntoIterator<Item = Tensor>) -> Vec<Tensor> {
     variables.iter().map(|variable| variable.value.clone()).chain(others).collect()
+}
+
+/// The program with the layers of the plan in 8 bits. Its first inputs are the variables.
+fn in_8_bits(program: Program, variables: usize, plan: &StepPlan) -> Result<Program, TrainError> {
+    let Some(ranges) = &plan.int8 else { return Ok(program) };
+    let activations: Vec<usize> = (variables..program.graph.inputs().len()).collect();
+    Ok(Program { graph: quantized(&program.graph, &activations, ranges)?, ..program })
 }
 
 /// A program that reads variables and keeps nothing between its runs.

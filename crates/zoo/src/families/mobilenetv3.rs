@@ -61,7 +61,14 @@ const SMALL: [Row; 11] = [
 
 const TINY: [Row; 3] = [(3, 8, 8, true, false, 1), (3, 16, 16, false, true, 2), (5, 32, 16, true, true, 1)];
 
+const TINY_STRIDED: [Row; 4] =
+    [(3, 8, 8, false, false, 2), (3, 16, 12, false, false, 2), (5, 24, 16, true, true, 2), (5, 32, 16, true, true, 1)];
+
 impl MobileNetV3 {
+    /// A small one with as many strides as segmentation needs.
+    pub(crate) const TINY_STRIDED: MobileNetV3 =
+        MobileNetV3 { stem: 8, ..MobileNetV3::published(&TINY_STRIDED, &[1, 1, 2], 24) };
+
     /// The large network.
     pub const LARGE: MobileNetV3 = MobileNetV3::published(&LARGE, &[1, 2, 3, 4, 2, 3], 1280);
     /// The small network.
@@ -92,7 +99,14 @@ impl MobileNetV3 {
         }
     }
 
-    fn block(&self, cx: &Scope, x: &Tensor, &(kernel, expanded, output, squeeze, hard_swish, stride): &Row) -> Tensor {
+    fn block(
+        &self,
+        cx: &Scope,
+        x: &Tensor,
+        &(kernel, expanded, output, squeeze, hard_swish, stride): &Row,
+        dilation: usize,
+    ) -> Tensor {
+        let stride = if dilation > 1 { 1 } else { stride };
         let activation = if hard_swish { Tensor::hard_swish } else { Tensor::relu };
         let mut part = 0;
         let mut next = || {
@@ -109,7 +123,7 @@ impl MobileNetV3 {
             true => (["conv_dw", "bn2"], ["conv_pwl", "bn3"]),
             false => (["conv_dw", "bn1"], ["conv_pw", "bn2"]),
         };
-        let depthwise = Conv2d::new(expanded, kernel).stride(stride).groups(expanded);
+        let depthwise = Conv2d::new(expanded, kernel).stride(stride).dilation(dilation).groups(expanded);
         y = activation(&self.conv_norm(cx, &next(), middle, &y, depthwise));
         if squeeze {
             let (path, names) = match self.form {
@@ -137,6 +151,41 @@ impl MobileNetV3 {
             first += rows;
         }
         format!("blocks.{}.0", self.stages.len())
+    }
+
+    /// The maps after the first convolution, after every row and after the last convolution. Dilated, the rows from the last stride
+    /// on keep the size of what is before it, as segmentation needs it. Names begin with `prefix`.
+    pub(crate) fn maps(&self, cx: &Scope, images: &Tensor, prefix: Option<&str>, dilated: bool) -> Vec<Tensor> {
+        let path = |path: String| match prefix {
+            Some(prefix) => path.replacen("features", prefix, 1),
+            None => path,
+        };
+        let first_dilated = self.rows.iter().rposition(|row| row.5 > 1).filter(|_| dilated).unwrap_or(self.rows.len());
+        let stem = Conv2d::new(self.stem, 3).stride(2);
+        let stem_path = path("features.0".into());
+        let mut maps = vec![self.conv_norm(cx, &stem_path, ["conv_stem", "bn1"], images, stem).hard_swish()];
+        for (index, row) in self.rows.iter().enumerate() {
+            let (last, dilation) = (&maps[index], if index >= first_dilated { 2 } else { 1 });
+            let next = cx.at(path(self.block_path(index))).block(last, |cx, y| self.block(cx, y, row, dilation));
+            maps.push(next);
+        }
+        let last = path(self.block_path(self.rows.len()));
+        let y = &maps[self.rows.len()];
+        let wide = Conv2d::new(6 * y.channels(), 1);
+        let [conv, norm] = ["conv", "bn1"].map(|name| format!("{last}.{name}"));
+        maps.push(self.conv_norm(cx, &last, [&conv, &norm], y, wide).hard_swish());
+        maps
+    }
+
+    /// The position in [`maps`](Self::maps) of the map that the second-to-last stride makes: auxiliary heads and fine details are
+    /// taken from there.
+    pub(crate) fn fine(&self) -> usize {
+        let mut strided: Vec<usize> =
+            (0..self.rows.len()).filter(|&row| self.rows[row].5 > 1).map(|row| row + 1).collect();
+        // The first convolution and the last one are stages of their own.
+        strided.insert(0, 0);
+        strided.push(self.rows.len() + 1);
+        strided[strided.len().saturating_sub(4)]
     }
 
     fn last_paths(&self) -> [&'static str; 2] {
@@ -170,15 +219,7 @@ impl Model for MobileNetV3 {
     }
 
     fn features(&self, cx: &Scope, images: &Tensor) -> Tensor {
-        let stem = Conv2d::new(self.stem, 3).stride(2);
-        let mut y = self.conv_norm(cx, "features.0", ["conv_stem", "bn1"], images, stem).hard_swish();
-        for (index, row) in self.rows.iter().enumerate() {
-            y = cx.at(self.block_path(index)).block(&y, |cx, y| self.block(cx, y, row));
-        }
-        let last = self.block_path(self.rows.len());
-        let wide = Conv2d::new(6 * y.channels(), 1);
-        let [conv, norm] = ["conv", "bn1"].map(|name| format!("{last}.{name}"));
-        self.conv_norm(cx, &last, [&conv, &norm], &y, wide).hard_swish()
+        self.maps(cx, images, None, false).pop().expect("a network has a last convolution")
     }
 
     fn pool(&self, cx: &Scope, features: &Tensor) -> Tensor {

@@ -1,16 +1,20 @@
 //! One file per family. Every file reads in the same order: source of its facts, configuration, blocks, model.
 
 pub mod autoencoder;
+pub mod backbone;
 pub mod clip;
 pub mod convnext;
+pub mod deeplabv3;
 pub mod deit;
 pub mod dinov2;
 pub mod dncnn;
 pub mod edsr;
 pub mod efficientnet;
 pub mod fashion_cnn;
+pub mod fcn;
 pub mod gan;
 pub mod inception;
+pub mod lraspp;
 pub mod mbconv;
 pub mod mobilenetv3;
 pub mod mobilenetv4;
@@ -18,6 +22,8 @@ pub mod mshnet;
 pub mod nafnet;
 pub mod resnet;
 pub mod resnet_generator;
+pub mod segformer;
+pub mod small_cnn;
 pub mod swin;
 pub mod transformer;
 pub mod unet;

@@ -43,11 +43,35 @@ impl ResNet {
     /// A small one with the other block.
     pub const TINY_BOTTLENECK: ResNet = ResNet { block: ResidualBlock::Bottleneck, ..ResNet::TINY };
 
-    fn block(&self, cx: &Scope, x: &Tensor, width: usize, stride: usize) -> Tensor {
+    fn block(&self, cx: &Scope, x: &Tensor, width: usize, [stride, dilation]: [usize; 2]) -> Tensor {
         match self.block {
-            ResidualBlock::Basic => basic_block(cx, x, width, stride),
-            ResidualBlock::Bottleneck => bottleneck_block(cx, x, width, stride),
+            ResidualBlock::Basic => basic_block(cx, x, width, [stride, dilation]),
+            ResidualBlock::Bottleneck => bottleneck_block(cx, x, width, [stride, dilation]),
         }
+    }
+
+    /// The map after every stage. Dilated, the last two stages keep the size of the second one (an eighth of the image's) and look
+    /// as far as with strides, as segmentation needs it.
+    pub(crate) fn maps(&self, cx: &Scope, images: &Tensor, dilated: bool) -> Vec<Tensor> {
+        let y = conv(self.stem, 7, 2).apply(&cx.at("conv1"), images);
+        let mut y = norm(&cx.at("bn1"), &y).relu().max_pool(Pool::square(3, 2).padded(1));
+        let (mut maps, mut dilation) = (Vec::new(), 1);
+        for (stage, (&depth, &width)) in self.depths.iter().zip(&self.widths).enumerate() {
+            for block in 0..depth {
+                let step = match (stage > 0 && block == 0, dilated && stage > 1) {
+                    (true, false) => [2, dilation],
+                    (_, _) => [1, dilation],
+                };
+                let path = cx.at(format_args!("layer{}.{block}", stage + 1));
+                y = path.block(&y, |cx, y| self.block(cx, y, width, step));
+                // The first block still looks at the grid of the stage before it.
+                if dilated && stage > 1 && block == 0 {
+                    dilation *= 2;
+                }
+            }
+            maps.push(y.clone());
+        }
+        maps
     }
 }
 
@@ -67,18 +91,18 @@ fn shortcut(cx: &Scope, x: &Tensor, width: usize, stride: usize) -> Tensor {
     }
 }
 
-fn basic_block(cx: &Scope, x: &Tensor, width: usize, stride: usize) -> Tensor {
-    let y = conv(width, 3, stride).apply(&cx.at("conv1"), x);
+fn basic_block(cx: &Scope, x: &Tensor, width: usize, [stride, dilation]: [usize; 2]) -> Tensor {
+    let y = conv(width, 3, stride).dilation(dilation).apply(&cx.at("conv1"), x);
     let y = norm(&cx.at("bn1"), &y).relu();
-    let y = conv(width, 3, 1).apply(&cx.at("conv2"), &y);
+    let y = conv(width, 3, 1).dilation(dilation).apply(&cx.at("conv2"), &y);
     let y = norm(&cx.at("bn2"), &y);
     (y + shortcut(cx, x, width, stride)).relu()
 }
 
-fn bottleneck_block(cx: &Scope, x: &Tensor, width: usize, stride: usize) -> Tensor {
+fn bottleneck_block(cx: &Scope, x: &Tensor, width: usize, [stride, dilation]: [usize; 2]) -> Tensor {
     let y = conv(width, 1, 1).apply(&cx.at("conv1"), x);
     let y = norm(&cx.at("bn1"), &y).relu();
-    let y = conv(width, 3, stride).apply(&cx.at("conv2"), &y);
+    let y = conv(width, 3, stride).dilation(dilation).apply(&cx.at("conv2"), &y);
     let y = norm(&cx.at("bn2"), &y).relu();
     let y = conv(4 * width, 1, 1).apply(&cx.at("conv3"), &y);
     let y = norm(&cx.at("bn3"), &y);
@@ -93,16 +117,7 @@ impl Model for ResNet {
     }
 
     fn features(&self, cx: &Scope, images: &Tensor) -> Tensor {
-        let y = conv(self.stem, 7, 2).apply(&cx.at("conv1"), images);
-        let mut y = norm(&cx.at("bn1"), &y).relu().max_pool(Pool::square(3, 2).padded(1));
-        for (stage, (&depth, &width)) in self.depths.iter().zip(&self.widths).enumerate() {
-            for block in 0..depth {
-                let stride = if stage > 0 && block == 0 { 2 } else { 1 };
-                let path = cx.at(format_args!("layer{}.{block}", stage + 1));
-                y = path.block(&y, |cx, y| self.block(cx, y, width, stride));
-            }
-        }
-        y
+        self.maps(cx, images, false).pop().expect("a network has stages")
     }
 
     fn head(&self, cx: &Scope, features: &Tensor) -> Tensor {

@@ -3,6 +3,7 @@
 mod convolutional;
 mod detectors;
 mod image_to_image;
+mod semantic;
 mod transformers;
 
 use super::{Interpolation, ModelEntry, Preprocessing};
@@ -96,8 +97,9 @@ fn sized(mut model: impl Model + 'static, classes: usize) -> Box<dyn Model> {
 }
 
 /// By kind and family. The order is that of `octant models`.
-const TABLES: [&[ModelEntry]; 5] = [
+const TABLES: [&[ModelEntry]; 6] = [
     convolutional::CONVOLUTIONAL,
+    semantic::SEMANTIC,
     detectors::YOLO,
     image_to_image::IMAGE_TO_IMAGE,
     detectors::YOLOX,

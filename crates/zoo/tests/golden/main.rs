@@ -67,6 +67,7 @@ macro_rules! golden {
 
 golden! { check_small:
     fashion_cnn_tiny => "fashion-cnn-tiny";
+    small_cnn_tiny => "small-cnn-tiny";
     resnet_tiny => "resnet-tiny";
     resnet_bottleneck_tiny => "resnet-bottleneck-tiny";
     mshnet_tiny => "mshnet-tiny";
@@ -98,6 +99,10 @@ golden! { check_small:
     convnextv2_test => "convnextv2-test";
     convnextv2_small_test => "convnextv2_small-test";
     mobilenetv4_tiny => "mobilenetv4-tiny";
+    fcn_tiny => "fcn-tiny";
+    deeplabv3_tiny => "deeplabv3-tiny";
+    lraspp_tiny => "lraspp-tiny";
+    segformer_tiny => "segformer-tiny";
 }
 
 golden! { check_features:

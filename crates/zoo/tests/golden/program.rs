@@ -48,6 +48,7 @@ impl Case {
         let targets = match task {
             // Networks without a head return features.
             ModelTask::Classify => deterministic::labels(batch, figures.elements("evaluate", "output") / batch),
+            ModelTask::Segment if model.classes() > 1 => deterministic::class_masks(batch, side, model.classes()),
             ModelTask::Segment => deterministic::masks(batch, side),
             ModelTask::Detect => panic!("detectors have a comparison of their own"),
             ModelTask::Translate => {
@@ -196,10 +197,22 @@ impl Case {
         match self.task {
             ModelTask::Classify => loss::mean(&loss::cross_entropy(&outputs[0], target, 0.0), None),
             ModelTask::Segment if self.deep => self.deep_loss(outputs, target),
+            ModelTask::Segment if self.model.classes() > 1 => self.class_loss(outputs, target),
             ModelTask::Segment => loss::mean(&loss::binary_cross_entropy(&outputs[0], target), None),
             ModelTask::Detect => panic!("detectors have a comparison of their own"),
             ModelTask::Translate => loss::mean(&loss::squared_error(&outputs[0], target), None),
         }
+    }
+
+    /// Cross-entropy of the output at the image's size, and what the auxiliary head counts.
+    fn class_loss(&self, outputs: &[Tensor], target: &Tensor) -> Tensor {
+        let [height, width] = [1, 2].map(|axis| target.dim(axis));
+        let of = |output: &Tensor| {
+            let enlarged = output.resize_bilinear(height, width, false);
+            loss::pixel_cross_entropy(&enlarged, target, &[], 0.0)
+        };
+        let weight = self.model.auxiliary_weight().unwrap_or(1.0);
+        outputs[1..].iter().fold(of(&outputs[0]), |total, output| total + of(output) * weight)
     }
 
     /// The mean over the final map and the four heads, the target halved from head to head.

@@ -2,7 +2,8 @@
 
 use super::{Example, RecordReader};
 use crate::decode::{DecodeOptions, decode};
-use crate::readers::mask_values::decode_mask;
+use crate::readers::mask_form::MaskForm;
+use crate::readers::masked::names_beside;
 use crate::{DataError, Dataset, LabeledBox, Sample, Target};
 use flate2::read::MultiGzDecoder;
 use octant_tensor::Bytes;
@@ -98,6 +99,7 @@ pub struct TfRecordDataset {
     label: String,
     options: DecodeOptions,
     classes: Vec<String>,
+    masks: MaskForm,
 }
 
 impl TfRecordDataset {
@@ -123,8 +125,26 @@ impl TfRecordDataset {
         let Some((target, label)) = target else {
             return Err(DataError::request("the TFRecord files hold no records"));
         };
-        let classes = (0..classes.clamp(0, 1 << 20)).map(|class| class.to_string()).collect();
-        Ok(TfRecordDataset { files, records, image: keys.image, target, label, options, classes })
+        let (image, masks) = (keys.image, MaskForm::Marked);
+        let mut set = TfRecordDataset { files, records, image, target, label, options, classes: Vec::new(), masks };
+        if target == RecordTarget::Mask {
+            let (form, count) = set.mask_form(paths)?;
+            // One class against its background.
+            (set.masks, classes) = (form, count.max(2) as i64);
+        }
+        set.classes = (0..classes.clamp(0, 1 << 20)).map(|class| class.to_string()).collect();
+        Ok(set)
+    }
+
+    /// How the masks of the records are to be read, and how many classes they have.
+    fn mask_form(&self, paths: &[PathBuf]) -> Result<(MaskForm, usize), DataError> {
+        let Some(path) = paths.first() else { return Ok((MaskForm::Marked, 1)) };
+        let names = names_beside(path)?.len();
+        // Names say enough, but for the first mask.
+        let read = if names > 1 { 1 } else { self.records.len() };
+        let examples: Vec<Example> = (0..read).map(|index| self.example(index)).collect::<Result<_, _>>()?;
+        let masks = examples.iter().filter_map(|example| Some((path.as_path(), example.bytes(&self.label)?)));
+        MaskForm::of_shards(masks, names, &self.options)
     }
 
     /// The example of that number.
@@ -213,8 +233,8 @@ impl Dataset for TfRecordDataset {
                 Target::Boxes(boxes.ok_or_else(|| missing(&format!("{label}/{BOX_CLASSES}")))?)
             }
             RecordTarget::Mask => {
-                let mask = decode_mask(encoded(label)?, &self.options);
-                Target::Mask(mask.map_err(|wrong| problem(wrong.to_string()))?.mask)
+                let mask = self.masks.decode(encoded(label)?, &self.options);
+                Target::Mask(mask.map_err(|wrong| problem(wrong.to_string()))?)
             }
             RecordTarget::Image => {
                 let options = DecodeOptions { eight_bits: true, ..self.options };

@@ -2,6 +2,7 @@
 
 use super::dataset::{BOX_CLASSES, CORNERS, PATH};
 use super::{Example, Feature, RecordTarget, TfRecordKeys, write_record};
+use crate::encode::encode_mask;
 use crate::packed::paths;
 use crate::readers::write_names;
 use crate::{AnyImage, DataError, Dataset, Sample, Target, encode_png};
@@ -24,7 +25,7 @@ pub fn write_tfrecord(
     let mut files = Vec::new();
     for number in 0..shards {
         let path = folder.join(format!("{name}-{number:05}-of-{shards:05}.tfrecord"));
-        let problem = |error| DataError::io(&path, error);
+        let problem = |error| DataError::write(&path, error);
         let mut file = BufWriter::new(File::create(&path).map_err(problem)?);
         for index in number * per_shard..((number + 1) * per_shard).min(dataset.len()) {
             let example = example(&dataset.get(index)?, &paths[index]);
@@ -48,7 +49,7 @@ fn example(sample: &Sample, path: &str) -> Result<Example, String> {
     match &sample.target {
         Target::Class(class) => put(RecordTarget::Class.usual_key(), Feature::Ints(vec![i64::from(*class)])),
         Target::Values(values) => put(RecordTarget::Values.usual_key(), Feature::Floats(values.clone())),
-        Target::Mask(mask) => put(RecordTarget::Mask.usual_key(), encoded(&AnyImage::U8(mask.clone()))?),
+        Target::Mask(mask) => put(RecordTarget::Mask.usual_key(), Feature::Bytes(vec![encode_mask(mask)?])),
         Target::Image(image) => put(RecordTarget::Image.usual_key(), encoded(&AnyImage::U8(image.clone()))?),
         Target::Boxes(boxes) => {
             let [height, width, _] = sample.image.dims();

@@ -13,6 +13,7 @@ use crate::families::mobilenetv3::MobileNetV3;
 use crate::families::mobilenetv4::MobileNetV4;
 use crate::families::mshnet::MshNet;
 use crate::families::resnet::{ResNet, ResidualBlock};
+use crate::families::small_cnn::SmallCnn;
 use crate::families::unet::UNet;
 use crate::registry::Interpolation::{Bicubic, Bilinear};
 use crate::registry::{ModelEntry, Preprocessing};
@@ -44,6 +45,12 @@ const fn segmenter(
 
 const fn fashion(name: &'static str, build: Builder) -> ModelEntry {
     ModelEntry { preprocessing: RAW_28, ..tiny(name, "fashion_cnn", 28, build) }
+}
+
+/// On images of one channel, with values from -1 to 1.
+const fn small_cnn(name: &'static str, build: Builder) -> ModelEntry {
+    let preprocessing = Preprocessing { range: 1.0, mean: [0.5; 3], deviation: [0.5; 3], ..RAW_28 };
+    ModelEntry { preprocessing, ..tiny(name, "small_cnn", 28, build) }
 }
 
 /// InceptionV3, which torchvision prepares as the authors do, whatever it says beside its weights.
@@ -90,6 +97,8 @@ fn timm_convnext(depths: [usize; 4], width: usize, classes: usize) -> Box<dyn Mo
 pub(super) const CONVOLUTIONAL: &[ModelEntry] = &[
     fashion("fashion-cnn", |classes| sized(FashionCnn::STANDARD, classes)),
     fashion("fashion-cnn-tiny", |classes| sized(FashionCnn::TINY, classes)),
+    small_cnn("small-cnn", |classes| sized(SmallCnn::STANDARD, classes)),
+    small_cnn("small-cnn-tiny", |classes| sized(SmallCnn::TINY, classes)),
     segmenter("mshnet", "mshnet", 256, "none stated by the authors", |classes| sized(MshNet::STANDARD, classes)),
     segmenter("mshnet-tiny", "mshnet", 32, UNPUBLISHED, |classes| sized(MshNet::TINY, classes)),
     torchvision("resnet18", "resnet", &["resnet18.tv_in1k"], 224, 256, Bilinear, |classes| {

@@ -1,0 +1,135 @@
+"""References of networks for a class per pixel, for `make.py`: torchvision's, and SegFormer of transformers.
+
+    pip install torch torchvision timm transformers
+"""
+import re
+from functools import partial
+import torch.nn as nn
+import torch.nn.functional as F
+
+
+class Torchvision(nn.Module):
+    """torchvision's networks return a dictionary, with the auxiliary head's output where there is one. Nothing is dropped."""
+
+    def __init__(self, model):
+        super().__init__()
+        self.model = model
+        for module in model.modules():
+            if isinstance(module, nn.Dropout):
+                module.p = 0.0
+
+    def named_parameters(self, *args, **kwargs):
+        return self.model.named_parameters()
+
+    def state_dict(self, *args, **kwargs):
+        return self.model.state_dict()
+
+    def load_state_dict(self, state):
+        self.model.load_state_dict(state)
+
+    def forward(self, x):
+        return list(self.model(x).values())
+
+
+# Names in memory and in files: those in files are the published ones.
+SEGFORMER = [
+    (r'segformer\.stages\.(\d)\.patch_embeddings\.', r'segformer.encoder.patch_embeddings.\1.'),
+    (r'segformer\.stages\.(\d)\.blocks\.(\d+)\.', r'segformer.encoder.block.\1.\2.'),
+    (r'segformer\.stages\.(\d)\.layer_norm\.', r'segformer.encoder.layer_norm.\1.'),
+    ('layernorm_before', 'layer_norm_1'), ('layernorm_after', 'layer_norm_2'),
+    (r'attention\.q_proj', 'attention.self.query'), (r'attention\.k_proj', 'attention.self.key'),
+    (r'attention\.v_proj', 'attention.self.value'), (r'attention\.o_proj', 'attention.output.dense'),
+    (r'attention\.sequence_reduction\.sequence_reduction', 'attention.self.sr'),
+    (r'attention\.sequence_reduction\.layer_norm', 'attention.self.layer_norm'),
+    (r'mlp\.fc', 'mlp.dense'), ('linear_projections', 'linear_c'),
+]
+
+
+def published(name):
+    for pattern, replacement in SEGFORMER:
+        name = re.sub(pattern, replacement, name)
+    return name
+
+
+class Segformer(nn.Module):
+    def __init__(self, **settings):
+        super().__init__()
+        from transformers import SegformerConfig, SegformerForSemanticSegmentation
+        config = SegformerConfig(drop_path_rate=0.0, classifier_dropout_prob=0.0, **settings)
+        self.model = SegformerForSemanticSegmentation(config)
+
+    def named_parameters(self, *args, **kwargs):
+        return [(published(name), value) for name, value in self.model.named_parameters()]
+
+    def state_dict(self, *args, **kwargs):
+        return {published(name): value for name, value in self.model.state_dict().items()}
+
+    def load_state_dict(self, state):
+        self.model.load_state_dict({name: state[published(name)] for name in self.model.state_dict()})
+
+    def forward(self, x):
+        return [self.model(x).logits]
+
+
+def fcn_tiny():
+    from timm.models import resnet
+    from torchvision.models._utils import IntermediateLayerGetter
+    from torchvision.models.segmentation.fcn import FCN, FCNHead
+    # With an output stride of 8, timm dilates as torchvision does.
+    network = resnet.ResNet(resnet.Bottleneck, [1, 1, 1, 1], output_stride=8, channels=(8, 12, 16, 20))
+    backbone = IntermediateLayerGetter(network, {'layer4': 'out', 'layer3': 'aux'})
+    return Torchvision(FCN(backbone, FCNHead(80, 10), FCNHead(64, 10)))
+
+
+def mobilenet_tiny():
+    from torchvision.models.mobilenetv3 import InvertedResidualConfig, MobileNetV3
+    row = partial(InvertedResidualConfig, width_mult=1.0)
+    rows = [row(8, 3, 8, 8, False, 'RE', 2, 1), row(8, 3, 16, 12, False, 'RE', 2, 1),
+            row(12, 5, 24, 16, True, 'HS', 2, 2), row(16, 5, 32, 16, True, 'HS', 1, 2)]
+    return MobileNetV3(rows, 24, 10, dropout=0.0)
+
+
+def deeplabv3_tiny():
+    from torchvision.models.segmentation.deeplabv3 import _deeplabv3_mobilenetv3
+    return Torchvision(_deeplabv3_mobilenetv3(mobilenet_tiny(), 10, True))
+
+
+def lraspp_tiny():
+    from torchvision.models.segmentation.lraspp import _lraspp_mobilenetv3
+    return Torchvision(_lraspp_mobilenetv3(mobilenet_tiny(), 10))
+
+
+def torchvision_segmenter(name, **settings):
+    def make():
+        import torchvision.models.segmentation as segmentation
+        return Torchvision(getattr(segmentation, name)(weights=None, weights_backbone=None, num_classes=21, **settings))
+    return make
+
+
+TINY_SEGFORMER = dict(num_labels=10, hidden_sizes=[8, 12, 16, 24], depths=[1, 2, 1, 1], num_attention_heads=[1, 2, 2, 3],
+                      decoder_hidden_size=16)
+
+# name: (reference, side, batch). Sides are large enough that the last map has several pixels.
+TINY = {
+    'fcn-tiny': (fcn_tiny, 32, 4),
+    'deeplabv3-tiny': (deeplabv3_tiny, 64, 4),
+    'lraspp-tiny': (lraspp_tiny, 64, 4),
+    'segformer-tiny': (lambda: Segformer(**TINY_SEGFORMER), 64, 2),
+}
+REAL = {
+    'fcn_resnet50': (torchvision_segmenter('fcn_resnet50', aux_loss=True), 64, 2),
+    'deeplabv3_resnet50': (torchvision_segmenter('deeplabv3_resnet50', aux_loss=True), 64, 2),
+    'deeplabv3_mobilenet_v3_large': (torchvision_segmenter('deeplabv3_mobilenet_v3_large', aux_loss=True), 96, 4),
+    'lraspp_mobilenet_v3_large': (torchvision_segmenter('lraspp_mobilenet_v3_large'), 96, 4),
+    'segformer_b0': (lambda: Segformer(num_labels=150), 128, 2),
+}
+
+
+def loss(outputs, target):
+    """The first output, and 0.4 of the auxiliary one, against class numbers of the images' size."""
+    size = target.shape[-2:]
+    def of(output):
+        if output.shape[-2:] != size:
+            output = F.interpolate(output, size=size, mode='bilinear', align_corners=False)
+        return F.cross_entropy(output, target, ignore_index=255)
+    return sum(weight * of(output) for weight, output in zip((1.0, 0.4), outputs))

@@ -122,6 +122,7 @@ impl PyPrediction {
             Output::Classes(classes) => classes.names.all().to_vec(),
             Output::Values(values) => values.names.columns(values.values.len()),
             Output::Boxes(boxes) => boxes.names.all().to_vec(),
+            Output::Mask(mask) => mask.names.all().to_vec(),
             _ => Vec::new(),
         }
     }

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import os
-import signal
-import subprocess
 import sys
 from collections.abc import Sequence
 from typing import Any, NoReturn
@@ -17,6 +14,8 @@ PROGRAM = [sys.executable, "-m", "octant"]
 
 def main() -> NoReturn:
     """The command line: the script `octant`, and `python -m octant`."""
+    import signal
+
     # Python would only note the signal, and look at it when the command is over.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     sys.exit(_native.run_command(PROGRAM, sys.argv[1:]))
@@ -24,6 +23,10 @@ def main() -> NoReturn:
 
 def results(command: str, name: str, flags: dict[str, Any]) -> list[dict[str, Any]]:
     """The lines that a command prints as JSON. It runs in a process of its own, as its compilers may need."""
+    # Importing octant is light: what few programs need is imported here.
+    import json
+    import subprocess
+
     words = [*PROGRAM, command, name, "--json"]
     for flag, value in flags.items():
         if value is False:

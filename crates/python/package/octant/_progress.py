@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import sys
 import time
 from typing import Any, Optional
@@ -39,6 +38,10 @@ def _display() -> Optional[Any]:
     from IPython import display  # type: ignore[import-not-found, unused-ignore]
 
     return display
+
+
+def _escaped(text: str) -> str:
+    return text.replace("&", "&amp;").replace("<", "&lt;")
 
 
 class Progress:
@@ -106,8 +109,8 @@ class Progress:
         label = f"epoch {self._epoch.get('epoch')}/{self._epoch.get('epochs')}  {done}/{steps}"
         if self._display is not None:
             self._update(
-                f'<div><progress max="{steps}" value="{done}" style="width:20em"></progress> {html.escape(label)}  '
-                f"{html.escape(text)}</div>"
+                f'<div><progress max="{steps}" value="{done}" style="width:20em"></progress> {_escaped(label)}  '
+                f"{_escaped(text)}</div>"
             )
             return
         filled = min(done * WIDTH // steps, WIDTH)
@@ -121,7 +124,7 @@ class Progress:
 
     def _update(self, bar: str) -> None:
         assert self._display is not None
-        lines = "\n".join(html.escape(line) for line in self._lines)
+        lines = "\n".join(_escaped(line) for line in self._lines)
         shown = self._display.HTML(f'<pre style="margin:0">{lines}</pre>{bar}')
         if self._handle is None:
             self._handle = self._display.display(shown, display_id=True)

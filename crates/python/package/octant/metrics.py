@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Union
 
 from . import _native
@@ -13,14 +12,20 @@ from ._native import Array, frechet_distance, kernel_distance
 __all__ = ["CocoFigures", "auc", "coco", "frechet_distance", "kernel_distance", "roc"]
 
 
-@dataclass(frozen=True)
 class CocoFigures:
     """What COCO's evaluation finds. Figures are −1 where there are no objects."""
 
-    figures: dict[str, float]
-    """The twelve figures by name, in COCO's order."""
-    per_class: dict[int, float]
-    """AP by the number of the category."""
+    def __init__(self, figures: dict[str, float], per_class: dict[int, float]) -> None:
+        self.figures = figures
+        """The twelve figures by name, in COCO's order."""
+        self.per_class = per_class
+        """AP by the number of the category."""
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, CocoFigures) and vars(self) == vars(other)
+
+    def __repr__(self) -> str:
+        return f"CocoFigures({self.figures})"
 
     @property
     def stats(self) -> list[float]:

@@ -309,7 +309,7 @@ fn a_damaged_first_image_ended_runs_that_leave_such_files_out() {
     let train =
         ["train", "classify", "--data", "shapes", "--model", "resnet-tiny", "--image-size", "32", "--out", "run"];
     let train = [&train[..], &["--device", "cpu", "--epochs", "1", "--batch-size", "4"]].concat();
-    refused(at, &train, "`octant data verify` lists all of them");
+    refused(at, &train, "it is not a JPEG, PNG");
     done(at, &[&train[..], &["--on-corrupt", "skip", "--fresh"]].concat());
     done(at, &["eval", "run", "--device", "cpu"]);
 }
@@ -337,7 +337,7 @@ fn masks_of_several_classes_are_learned_as_several() {
     let sentence = "masks of a single class have two values, but here there are 0, 1, 2, 3";
     refused(at, &["train", "segment", "--data", "scenes", "--classes", "1"], sentence);
     let wrong = ["train", "segment", "--data", "scenes", "--loss", "sls-iou"];
-    refused(at, &wrong, "`loss = \"sls-iou\"` is not for masks of 4 classes");
+    refused(at, &wrong, "--loss sls-iou is not for masks of 4 classes");
     let small = ["--model", "unet-tiny", "--image-size", "32", "--epochs", "1", "--out", "run"];
     let log = done(at, &[&["train", "segment", "--data", "scenes"][..], &small].concat());
     assert!(log.contains("4 classes: 0, 1, 2, 3") && log.contains("val_miou"), "{log}");

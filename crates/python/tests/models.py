@@ -331,7 +331,7 @@ class Loading(unittest.TestCase):
             (dict(source="resnet-tiny", weights="random", checkpoint="best"), "among those of a run"),
             (dict(source="resnet-tiny", weights="random", precision="f8"), "bf16"),
             (dict(source="resnet-tiny", weights="nothing.safetensors"), "nothing.safetensors"),
-            (dict(source="resnet-tiny", weights="random", threads=0), "at least 1"),
+            (dict(source="resnet-tiny", weights="random", threads=0), "within 1 and 1024"),
             (dict(source=".", device="cpu"), "config.toml"),
         ]:
             with self.subTest(arguments), self.assertRaisesRegex(octant.OctantError, escaped(sentence)):

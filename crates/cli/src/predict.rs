@@ -184,7 +184,6 @@ fn boxes(arguments: &Arguments, network: &Network) -> Result<PredictOptions> {
         evaluated_boxes: arguments.coco.as_ref().map(|_| written),
         side: arguments.size,
         tile: arguments.tile.unwrap_or(PredictOptions::default().tile),
-        measured: false,
     })
 }
 

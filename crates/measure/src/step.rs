@@ -221,9 +221,7 @@ struct Predicting {
 impl Predicting {
     fn new(backend: &Arc<dyn Backend>, plan: &StepPlan, batch: &Batch, profile: bool) -> Result<Predicting> {
         let traced = prediction(plan)?;
-        // As a server compiles it.
-        let compile = CompileOptions { measured: true, ..options(profile) };
-        let executable = backend.compile(&traced.program, &compile)?;
+        let executable = backend.compile(&traced.program, &options(profile))?;
         let upload = |tensor: &HostTensor| backend.upload(tensor, &Mesh::single(), &Sharding::REPLICATED);
         let variables = traced.variables.iter().map(|spec| upload(&spec.initial(0)));
         let inputs: Result<Vec<Buffer>, _> = variables.chain([upload(&batch.images)]).collect();

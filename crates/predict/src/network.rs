@@ -328,7 +328,8 @@ fn of_card(card: &Card, entry: &ModelEntry) -> Result<Recipe> {
         return Ok(octant_recipe::of_settings(entry, settings)?);
     }
     let side = Some(card.image.map_or(entry.preprocessing.input[0], |[height, _]| height));
-    Ok(Recipe { image_size: side, base_size: side, ..octant_recipe::of_model(entry)? })
+    // The loss of the model's own recipe may be one for another head.
+    Ok(Recipe { image_size: side, base_size: side, loss: None, ..octant_recipe::of_model(entry)? })
 }
 
 /// A transform in words, such as `resize-short side=256, center-crop size=[224,224]`.

@@ -62,20 +62,11 @@ pub struct PredictOptions {
     pub side: Option<usize>,
     /// Image to image: larger images are cut into overlapping tiles of this side.
     pub tile: usize,
-    /// Programs may take longer to compile in order to run faster, for predictors that predict often; see
-    /// [`CompileOptions::measured`](octant_runtime::CompileOptions::measured).
-    pub measured: bool,
 }
 
 impl Default for PredictOptions {
     fn default() -> PredictOptions {
-        PredictOptions {
-            boxes: Suppression::prediction(),
-            evaluated_boxes: None,
-            side: None,
-            tile: 1024,
-            measured: false,
-        }
+        PredictOptions { boxes: Suppression::prediction(), evaluated_boxes: None, side: None, tile: 1024 }
     }
 }
 
@@ -129,7 +120,7 @@ impl Predictor {
     /// Uploads a network's weights. Programs are compiled when they are first used, or by [`warm_up`](Predictor::warm_up).
     pub fn new(network: Network, device: &Arc<dyn Backend>, options: PredictOptions) -> Result<Predictor> {
         let preparation = Preparation::of(&network, &options)?;
-        let programs = Programs::new(device.clone(), &network, options.measured)?;
+        let programs = Programs::new(device.clone(), &network)?;
         Ok(Predictor { network, programs, preparation, options })
     }
 

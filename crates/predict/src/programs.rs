@@ -103,7 +103,6 @@ pub(crate) struct Programs {
     compiled: Mutex<HashMap<Key, Entry>>,
     /// Blocks for inputs that no run reads now.
     staging: Mutex<Vec<Arc<AlignedBytes>>>,
-    compile: CompileOptions,
 }
 
 /// Blocks for inputs that are kept: as many as calls that run at once, within reason.
@@ -125,14 +124,13 @@ impl std::ops::Deref for Staged {
 }
 
 impl Programs {
-    /// Uploads the weights. Kernels of programs may be measured for speed.
-    pub fn new(backend: Arc<dyn Backend>, network: &Network, measured: bool) -> Result<Programs> {
+    /// Uploads the weights.
+    pub fn new(backend: Arc<dyn Backend>, network: &Network) -> Result<Programs> {
         let upload = |(path, value): (&String, &HostTensor)| -> Result<(String, Buffer)> {
             Ok((path.clone(), backend.upload(value, &Mesh::single(), &Sharding::REPLICATED)?))
         };
         let weights = network.values.iter().map(upload).collect::<Result<_>>()?;
-        let compile = CompileOptions { measured, ..CompileOptions::default() };
-        Ok(Programs { backend, weights, compiled: Mutex::default(), staging: Mutex::default(), compile })
+        Ok(Programs { backend, weights, compiled: Mutex::default(), staging: Mutex::default() })
     }
 
     /// The device.
@@ -190,7 +188,7 @@ impl Programs {
             return Ok(compiled.clone());
         }
         let (program, paths) = traced(key, network)?;
-        let executable = self.backend.compile(&program, &self.compile)?;
+        let executable = self.backend.compile(&program, &CompileOptions::default())?;
         let weight = |path: &String| {
             let found = self.weights.get(path).cloned();
             found.ok_or_else(|| refusal!("the weights have no {path}; they belong to another model"))

@@ -227,7 +227,7 @@ impl PreparedRun {
             None => Values::new(),
         };
         let mut plan = RunPlan {
-            compile: CompileOptions { dump: self.job.dump.clone(), profile: self.job.profile, measured: false },
+            compile: CompileOptions { dump: self.job.dump.clone(), profile: self.job.profile },
             record: self.job.profile.then_some(RECORDED_STEPS),
             deadline: self.deadline,
             ..octant_recipe::plan(recipe, &self.data, backend, known)?

@@ -37,9 +37,6 @@ pub struct CompileOptions {
     pub dump: Option<PathBuf>,
     /// Measure the parts of every run, for [`Executable::profile`].
     pub profile: bool,
-    /// Kernels may be chosen by measuring them, for programs that run often and whose last bits need not be the same on every
-    /// machine: they are faster, and take longer to compile.
-    pub measured: bool,
 }
 
 impl CompileOptions {

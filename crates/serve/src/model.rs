@@ -61,9 +61,7 @@ impl Loaded {
         options: &ServeOptions,
         report: &dyn Fn(ServeEvent),
     ) -> Result<Loaded, PredictError> {
-        // What is compiled here runs for hours.
-        let choice = PredictOptions { measured: true, ..choice.clone() };
-        let predictor = Predictor::new(network, device, choice)?;
+        let predictor = Predictor::new(network, device, choice.clone())?;
         let tensors = predictor.tensor_rows()?;
         let sizes = BatchPlan::sizes(options.max_batch);
         let mut plans = Vec::new();

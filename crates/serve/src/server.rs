@@ -215,32 +215,47 @@ impl Server {
         device: &Arc<dyn Backend>,
         report: Arc<dyn Fn(ServeEvent) + Send + Sync>,
     ) -> Result<()> {
-        let options = &self.shared.options;
-        let (mut models, mut watched) = (BTreeMap::new(), Vec::new());
-        // While an accelerator computes a batch, the next one is uploaded; the CPU engine uses all cores for each.
-        let workers = if device.name() == "cpu" { 1 } else { 2 };
-        for source in sources {
-            let watches = Watched::of(&source);
-            let ModelSource { name, network, options: choice, .. } = source;
-            let loaded = Loaded::new(&name, network, &choice, 1, device, options, &*report);
-            let loaded = loaded.map_err(|error| ServeError::Model { model: name.clone(), source: Box::new(error) })?;
-            let model = Arc::new(Model::new(name.clone(), loaded, options));
-            for _ in 0..workers {
-                let thread = worker::start(&name, model.queue.clone(), model.metrics.clone());
-                self.threads.push(thread.map_err(ServeError::Thread)?);
-            }
-            watched.extend(watches.map(|watches| (model.clone(), watches)));
-            models.insert(name, model);
-        }
+        let mut models = BTreeMap::new();
+        let loaded = self.load_into(&mut models, sources, device, &report);
+        // They are set once, here; also those that were loaded before one failed, so that closing the server ends their workers.
+        let _ = self.shared.models.set(models);
+        let (watched, options) = (loaded?, &self.shared.options);
         if let Some(interval) = options.reload {
             let (shared, device) = (self.shared.clone(), device.clone());
             let thread = std::thread::Builder::new().name("serve reload".into());
             let watch = move || reload::watch(&shared, watched, &device, interval, &*report);
             self.threads.push(thread.spawn(watch).map_err(ServeError::Thread)?);
         }
-        // They are set once, here.
-        let _ = self.shared.models.set(models);
         Ok(())
+    }
+
+    /// Loads models and starts their workers. What is watched for better checkpoints is returned.
+    fn load_into(
+        &mut self,
+        models: &mut BTreeMap<String, Arc<Model>>,
+        sources: Vec<ModelSource>,
+        device: &Arc<dyn Backend>,
+        report: &Arc<dyn Fn(ServeEvent) + Send + Sync>,
+    ) -> Result<Vec<(Arc<Model>, Watched)>> {
+        let options = &self.shared.options;
+        let mut watched = Vec::new();
+        // While an accelerator computes a batch, the next one is uploaded; the CPU engine uses all cores for each.
+        let workers = if device.name() == "cpu" { 1 } else { 2 };
+        for source in sources {
+            let watches = Watched::of(&source);
+            let ModelSource { name, network, options: choice, .. } = source;
+            let loaded = Loaded::new(&name, network, &choice, 1, device, options, &**report);
+            let loaded = loaded.map_err(|error| ServeError::Model { model: name.clone(), source: Box::new(error) })?;
+            let model = Arc::new(Model::new(name.clone(), loaded, options));
+            // Before its workers start: they wait for its queue to be closed.
+            models.insert(name.clone(), model.clone());
+            for _ in 0..workers {
+                let thread = worker::start(&name, model.queue.clone(), model.metrics.clone());
+                self.threads.push(thread.map_err(ServeError::Thread)?);
+            }
+            watched.extend(watches.map(|watches| (model, watches)));
+        }
+        Ok(watched)
     }
 
     /// Where it listens, and the token that clients need.

@@ -73,11 +73,11 @@ impl PjrtBackend {
         options: &runtime::CompileOptions,
     ) -> runtime::Result<Compiled> {
         let lowered = self.lower(program, &self.target, options)?;
-        let compiled = match self.compile_lowered(program, &lowered, options)? {
+        let compiled = match self.compile_lowered(program, &lowered)? {
             Err(error) if lowered.calls_cudnn && !matches!(error, PjrtError::OutOfMemory(_)) => {
                 self.log_line(&format!("{}: compiled again without cuDNN's attention ({error})", program.name));
                 let lowered = self.lower(program, &self.target.with_plain_attention(), options)?;
-                self.compile_lowered(program, &lowered, options)?
+                self.compile_lowered(program, &lowered)?
             }
             compiled => compiled,
         };
@@ -96,24 +96,19 @@ impl PjrtBackend {
     }
 
     /// The compiler's own outcome is the inner result.
-    fn compile_lowered(
-        &self,
-        program: &Program,
-        lowered: &Lowered,
-        options: &runtime::CompileOptions,
-    ) -> runtime::Result<crate::Result<Compiled>> {
-        let options = self.compile_options(program, options.measured)?;
+    fn compile_lowered(&self, program: &Program, lowered: &Lowered) -> runtime::Result<crate::Result<Compiled>> {
+        let options = self.compile_options(program)?;
         Ok(self.load_or_compile(&program.name, &lowered.text, options))
     }
 
     /// How a program is compiled. Unless speed was requested, no kernel adds atomically, and each is chosen by rule (the first
     /// that serves) instead of by measuring: what is measured differs from run to run and between machines of one kind, and
-    /// with it the order of sums. Programs that only predict may be measured all the same. On an H200 this costs 1 to 4 % of a step (YOLO11n 9 %) and halves the time to compile.
-    pub(super) fn compile_options(&self, program: &Program, measured: bool) -> runtime::Result<XlaCompileOptions> {
+    /// with it the order of sums. On an H200 this costs 1 to 4 % of a step (YOLO11n 9 %) and halves the time to compile.
+    pub(super) fn compile_options(&self, program: &Program) -> runtime::Result<XlaCompileOptions> {
         let devices = self.devices_of(&program.mesh)?;
         let mut compile = XlaCompileOptions::spmd(devices.len());
         compile.device_ids = devices.iter().map(|device| device.description().id as i64).collect();
-        if self.name == CUDA && self.options.repeatable && !measured {
+        if self.name == CUDA && self.options.repeatable {
             compile = compile.with_flag("xla_gpu_exclude_nondeterministic_ops", CompilerFlag::Bool(true));
         }
         if devices.len() == 1 && self.name == CUDA {

@@ -95,7 +95,7 @@ fn the_second_compilation_comes_from_the_cache() {
     let files = fs::read_dir(folder.path()).unwrap().flatten().map(|entry| entry.path());
     let entry = files.into_iter().find(|path| path.extension().is_some_and(|ending| ending == "executable")).unwrap();
     let backend = backend();
-    let key = backend.cache_key("outputs=2 donates=0", &backend.compile_options(&program(), false).unwrap());
+    let key = backend.cache_key("outputs=2 donates=0", &backend.compile_options(&program()).unwrap());
     ExecutableCache::new(folder.path()).store(&key.unwrap(), b"rubbish").unwrap();
     assert!(compile().starts_with("step: compiling again, because the stored executable could not be loaded"));
     assert_eq!(compile(), "step: loaded from the cache");
@@ -134,7 +134,7 @@ fn a_program_planned_for_a_board_has_the_key_that_the_board_looks_for() {
     let backend = PjrtBackend::new(Client::new(&plugin(), &NamedValues::new()).unwrap()).unwrap();
     let topology = Topology::new(backend.client().plugin(), "v3:1x1x1", &NamedValues::new()).unwrap();
     let text = (backend.lowering)(&program(), &backend.target).unwrap().text;
-    let options = backend.compile_options(&program(), false).unwrap();
+    let options = backend.compile_options(&program()).unwrap();
     assert!(!options.device_ids.is_empty(), "here the devices have numbers");
     assert_eq!(backend.cache_key(&text, &options).unwrap(), key_of(&topology, &program()).unwrap());
 }
@@ -160,7 +160,7 @@ fn a_program_that_may_vary_is_not_loaded_where_a_repeatable_one_is_wanted() {
         let backend = backend();
         let backend =
             PjrtBackend { name: CUDA.into(), options: PjrtOptions { repeatable, ..backend.options }, ..backend };
-        backend.cache_key("text", &backend.compile_options(&program(), false).unwrap()).unwrap()
+        backend.cache_key("text", &backend.compile_options(&program()).unwrap()).unwrap()
     };
     assert_eq!(key(true), key(true));
     assert_ne!(key(true), key(false));

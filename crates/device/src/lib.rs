@@ -118,6 +118,6 @@ mod tests {
         assert!(refused("cdua", &options).contains("cuda:idle"), "{}", refused("cdua", &options));
         assert!(refused("cuda:0,0", &options).contains("twice"));
         assert!(refused("/nowhere/plugin.so", &options).contains("there is no PJRT plugin at /nowhere/plugin.so"));
-        assert!(refused("cpu", &Options { threads: Some(0), ..options }).contains("at least 1"));
+        assert!(refused("cpu", &Options { threads: Some(0), ..options }).contains("within 1 and 1024"));
     }
 }

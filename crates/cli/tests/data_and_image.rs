@@ -343,7 +343,7 @@ fn masks_of_several_classes_are_learned_as_several() {
     assert!(log.contains("4 classes: 0, 1, 2, 3") && log.contains("val_miou"), "{log}");
     let table = done(at, &["eval", "run"]);
     assert!(table.contains("IoU   Dice") && table.contains("miou"), "{table}");
-    done(at, &["predict", "run", "scenes/images/scene00000.png", "--out", "found"]);
+    done(at, &["predict", "run", "scenes/images/scene00000.png", "--output", "found"]);
     let mask = std::fs::read(at.join("found/masks/scene00000.png")).unwrap();
     assert_eq!(mask[25], 3, "a palette");
     refused(at, &["train", "demo-segment", "--classes", "4"], "remove --classes");

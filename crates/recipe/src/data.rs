@@ -37,7 +37,7 @@ pub struct Data {
 impl Data {
     /// How many classes masks have, and which, as a sentence: a folder of masks says so only by what is in them.
     pub fn mask_classes(&self) -> Result<Option<String>> {
-        Ok(match self.train.get(0)?.target {
+        Ok(match self.train.first()?.target {
             Target::Mask(mask) if mask.is_of_one_class() => Some("masks mark a single class".into()),
             Target::Mask(_) => Some(format!("masks have {} classes: {}", self.outputs, listed(&self.classes))),
             _ => None,
@@ -137,7 +137,7 @@ fn outputs(dataset: &dyn Dataset, classes: &[String]) -> Result<usize> {
 
 /// Refuses masks of one class in one part and of several in the other.
 fn refuse_mixed_masks(train: &dyn Dataset, valid: &dyn Dataset) -> Result<()> {
-    let is_of_one = |set: &dyn Dataset| match set.get(0)?.target {
+    let is_of_one = |set: &dyn Dataset| match set.first()?.target {
         Target::Mask(mask) => Ok::<_, DataError>(Some(mask.is_of_one_class())),
         _ => Ok(None),
     };

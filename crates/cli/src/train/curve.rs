@@ -2,7 +2,7 @@
 
 use crate::style;
 
-/// Lines of the plot, each of which tells eight values apart.
+/// Lines of the plot, each of which distinguishes eight values.
 const HEIGHT: usize = 6;
 /// The most columns of epochs, so that the whole fits 80.
 const COLUMNS: usize = 60;

@@ -1,0 +1,158 @@
+//! The processes of a run, joined.
+
+use crate::barrier::Member;
+use crate::coordinator::Coordinator;
+use crate::error::{ClusterError, Result, ranks};
+use crate::place::Place;
+use crate::remote::RemoteStore;
+use crate::store::{Prefixed, Store, StoreError};
+use crate::watch::{Failure, Limits, Watch};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How a process joins.
+pub struct JoinOptions {
+    /// How long to wait for all processes.
+    pub time_out: Duration,
+    /// The times of the heartbeat.
+    pub limits: Limits,
+    /// Called once, on a thread of its own, when the run cannot continue.
+    pub on_failure: Box<dyn FnOnce(Failure) + Send>,
+}
+
+impl JoinOptions {
+    /// Ten minutes for all to come, and the usual limits. Nodes of one job may start minutes apart.
+    pub fn new(on_failure: impl FnOnce(Failure) + Send + 'static) -> JoinOptions {
+        JoinOptions { time_out: Duration::from_secs(600), limits: Limits::default(), on_failure: Box::new(on_failure) }
+    }
+}
+
+/// This process among those of its run.
+pub struct Cluster {
+    place: Place,
+    hosts: Vec<String>,
+    store: Arc<dyn Store>,
+    watch: Watch,
+    /// In rank 0. Fields are dropped in their order: the table is served until the last heartbeat.
+    _coordinator: Option<Coordinator>,
+}
+
+impl Cluster {
+    /// Connects with the other processes, and waits until all are there.
+    pub fn join(place: Place, options: JoinOptions) -> Result<Arc<Cluster>> {
+        let coordinator = (place.rank == 0).then(|| listen(&place)).transpose()?;
+        let store: Arc<dyn Store> = match &coordinator {
+            Some(coordinator) => coordinator.store(),
+            None => Arc::new(RemoteStore::connect(&place.coordinator, options.time_out)?),
+        };
+        let store: Arc<dyn Store> = Arc::new(Prefixed::new(store, format!("octant/{}", place.attempt)));
+        let member = Member { store: &*store, rank: place.rank, ranks: place.ranks };
+        let here = format!("{}\n{}", place.ranks, host());
+        let joined = member.gather("join", here.as_bytes(), options.time_out).map_err(|error| match error {
+            ClusterError::Store(StoreError::AlreadyExists(_)) => ClusterError::Disagreement(format!(
+                "rank {} has joined already: two processes have the same number, or one of an earlier attempt still runs",
+                place.rank
+            )),
+            error => error,
+        })?;
+        let hosts = hosts(&joined, place.ranks)?;
+        let watch = Watch::start(store.clone(), place.rank, hosts.clone(), options.limits, options.on_failure)?;
+        Ok(Arc::new(Cluster { place, hosts, store, watch, _coordinator: coordinator }))
+    }
+
+    /// Which of how many this process is.
+    pub fn place(&self) -> &Place {
+        &self.place
+    }
+
+    /// The names of the hosts, in the order of ranks.
+    pub fn hosts(&self) -> &[String] {
+        &self.hosts
+    }
+
+    /// The table that all share.
+    pub fn store(&self) -> &Arc<dyn Store> {
+        &self.store
+    }
+
+    /// The heartbeat.
+    pub fn watch(&self) -> &Watch {
+        &self.watch
+    }
+
+    /// Every rank's value in the order of ranks, once all have come here. A name is used once.
+    pub fn gather(&self, name: &str, value: &[u8], time_out: Duration) -> Result<Vec<Vec<u8>>> {
+        Member { store: &*self.store, rank: self.place.rank, ranks: self.place.ranks }.gather(name, value, time_out)
+    }
+
+    /// Waits until all have come here.
+    pub fn barrier(&self, name: &str, time_out: Duration) -> Result<()> {
+        self.gather(name, &[], time_out).map(drop)
+    }
+
+    /// Compares what must be the same everywhere; the error names what differs and where. All processes return the same.
+    pub fn agree(&self, name: &str, facts: &[(&str, String)], time_out: Duration) -> Result<()> {
+        let mine = facts.iter().map(|(name, value)| format!("{name}\t{}\n", value.replace(['\n', '\t'], " ")));
+        let all = self.gather(name, mine.collect::<String>().as_bytes(), time_out)?;
+        let all: Vec<String> = all.iter().map(|value| String::from_utf8_lossy(value).into_owned()).collect();
+        let value = |rank: usize, name: &str| {
+            let lines = all[rank].lines().filter_map(|line| line.split_once('\t'));
+            lines.into_iter().find(|(known, _)| *known == name).map(|(_, value)| value.to_string()).unwrap_or_default()
+        };
+        for (name, _) in facts {
+            let first = value(0, name);
+            let others: Vec<usize> = (1..all.len()).filter(|&rank| value(rank, name) != first).collect();
+            if let Some(&other) = others.first() {
+                return Err(ClusterError::Disagreement(format!(
+                    "the processes were not started alike: {name} is {} on {} and {first} on rank 0 ({}); start all with the same \
+                     program, arguments and data",
+                    value(other, name),
+                    if others.len() == 1 { format!("rank {other} ({})", self.hosts[other]) } else { ranks(&others) },
+                    self.hosts[0],
+                )));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Rank 0 listens. On the loopback address where that is what the others connect to, and else on all of its addresses: the
+/// name of a host may lead to another of them from outside.
+fn listen(place: &Place) -> Result<Coordinator> {
+    let (host, port) = place.coordinator.rsplit_once(':').unwrap_or((&place.coordinator, "0"));
+    let port: u16 = port.parse().unwrap_or(0);
+    let address: SocketAddr = match host {
+        "localhost" | "127.0.0.1" => (Ipv4Addr::LOCALHOST, port).into(),
+        "[::1]" => (Ipv6Addr::LOCALHOST, port).into(),
+        host if host.starts_with('[') => (Ipv6Addr::UNSPECIFIED, port).into(),
+        _ => (Ipv4Addr::UNSPECIFIED, port).into(),
+    };
+    Coordinator::listen(address, place.ranks).map_err(|error| {
+        ClusterError::Place(format!(
+            "rank 0 cannot listen on port {port} ({error}): another run may use it; give --coordinator HOST:PORT with another port"
+        ))
+    })
+}
+
+/// Names of hosts, once all count the same number of processes.
+fn hosts(joined: &[Vec<u8>], ranks: usize) -> Result<Vec<String>> {
+    let mut hosts = Vec::new();
+    for (rank, value) in joined.iter().enumerate() {
+        let text = String::from_utf8_lossy(value);
+        let (count, host) = text.split_once('\n').unwrap_or_default();
+        if count != ranks.to_string() {
+            let text =
+                format!("rank {rank} ({host}) was started as one of {count} processes, this one as one of {ranks}");
+            return Err(ClusterError::Disagreement(text));
+        }
+        hosts.push(host.to_string());
+    }
+    Ok(hosts)
+}
+
+/// The name of this host, for messages.
+fn host() -> String {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").ok().or_else(|| std::env::var("HOSTNAME").ok());
+    name.map(|name| name.trim().to_string()).filter(|name| !name.is_empty()).unwrap_or_else(|| "unnamed host".into())
+}

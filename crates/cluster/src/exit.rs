@@ -1,0 +1,31 @@
+//! What a process of a cluster exits with, so that launchers know what to do.
+
+/// Exit codes of their own: other failures exit with 1, signals with 128 and their number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ExitCode {
+    /// A checkpoint was written because the process is about to be taken away: start it again (`EX_TEMPFAIL`).
+    StartAgain,
+    /// Another process was lost: start all of them again.
+    PeerLost,
+    /// A process did not progress: start all of them again.
+    Stuck,
+    /// The processes were not started alike: starting again does not help.
+    NotAlike,
+}
+
+impl ExitCode {
+    /// The number.
+    pub const fn number(self) -> u8 {
+        match self {
+            ExitCode::StartAgain => 75,
+            ExitCode::PeerLost => 76,
+            ExitCode::Stuck => 77,
+            ExitCode::NotAlike => 78,
+        }
+    }
+
+    /// Whether a process that ended with this code should be started again.
+    pub fn is_worth_a_restart(code: i32) -> bool {
+        [ExitCode::StartAgain, ExitCode::PeerLost, ExitCode::Stuck].iter().any(|exit| i32::from(exit.number()) == code)
+    }
+}

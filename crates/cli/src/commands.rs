@@ -1,10 +1,11 @@
-//! The hidden `commands` command: what the command line accepts, as its parser declares it.
+//! The hidden `commands` command: what the command line accepts, as its parser declares it, also as completions and manual pages.
 
 use crate::Ending;
 use crate::output::Json;
 use anyhow::Result;
 use clap::{Arg, Command};
 use serde_json::json;
+use std::path::PathBuf;
 
 /// List all commands and arguments
 #[derive(clap::Args)]
@@ -12,13 +13,26 @@ pub(crate) struct Arguments {
     /// Print one JSON object per argument
     #[arg(long)]
     json: bool,
+    /// Print completions for a shell
+    #[arg(long, value_name = "SHELL", conflicts_with_all = ["json", "man"])]
+    completions: Option<clap_complete::Shell>,
+    /// Write manual pages into this folder
+    #[arg(long, value_name = "DIR", conflicts_with = "json")]
+    man: Option<PathBuf>,
 }
 
 pub(crate) fn run(program: &Command, arguments: &Arguments) -> Result<Ending> {
     // Adds what the parser adds by itself, such as arguments of all commands.
     let mut program = program.clone();
     program.build();
-    list(&program, &[], arguments.json);
+    match (arguments.completions, &arguments.man) {
+        (Some(shell), _) => clap_complete::generate(shell, &mut program, "octant", &mut std::io::stdout()),
+        (None, Some(folder)) => {
+            std::fs::create_dir_all(folder)?;
+            clap_mangen::generate_to(program, folder)?;
+        }
+        (None, None) => list(&program, &[], arguments.json),
+    }
     Ok(Ending::Done)
 }
 

@@ -32,6 +32,17 @@ pub enum PjrtError {
         /// The dynamic loader's own words.
         reason: String,
     },
+    /// The plugin was built for a newer C library than this machine has.
+    #[error(
+        "{path} needs glibc {needed}, and this machine's is older: install an older plugin (`octant plugin install` takes \
+         --version), or run in a container with a newer system", path = path.display()
+    )]
+    NewerGlibc {
+        /// The plugin's file.
+        path: PathBuf,
+        /// The version that it needs.
+        needed: String,
+    },
     /// A shared library, but without `GetPjrtApi`.
     #[error("{path} is a shared library but no PJRT plugin: it does not export GetPjrtApi", path = path.display())]
     NotAPlugin {

@@ -64,9 +64,12 @@ impl Plugin {
             return Err(PjrtError::Unprepared { path: path.to_path_buf() });
         }
         let cuda_root = cuda_libraries::preload_beside(path);
-        let not_a_library = |reason: libloading::Error| PjrtError::NotALibrary {
-            path: path.to_path_buf(),
-            reason: loader_reason(&reason),
+        let not_a_library = |error: libloading::Error| {
+            let (path, reason) = (path.to_path_buf(), loader_reason(&error));
+            match needed_glibc(&reason) {
+                Some(needed) => PjrtError::NewerGlibc { path, needed: needed.into() },
+                None => PjrtError::NotALibrary { path, reason },
+            }
         };
         // SAFETY: loading a library runs its initializers. That is what the caller wants by naming it a plugin;
         // it cannot be inspected first.
@@ -274,6 +277,12 @@ fn negotiate(path: &Path, version: ApiVersion) -> Result<()> {
 fn loader_reason(error: &libloading::Error) -> String {
     let source = std::error::Error::source(error).map(|source| source.to_string());
     source.unwrap_or_else(|| error.to_string())
+}
+
+/// The version in the loader's "/lib/libc.so.6: version `GLIBC_2.38' not found (required by plugin.so)".
+fn needed_glibc(reason: &str) -> Option<&str> {
+    let (_, after) = reason.split_once("version `GLIBC_")?;
+    after.split_once("' not found").map(|(version, _)| version)
 }
 
 #[cfg(test)]

@@ -39,3 +39,18 @@ fn a_library_without_the_entry_point_is_no_plugin() {
     assert!(matches!(error, PjrtError::NotAPlugin { .. }), "{error:?}");
     assert!(error.to_string().contains("does not export GetPjrtApi"), "{error}");
 }
+
+/// The loader's own sentence names symbols of the C library, and nothing that one could do.
+#[cfg(target_env = "gnu")]
+#[test]
+fn a_plugin_for_a_newer_glibc_names_the_version() {
+    let mut library = std::fs::read(octant_testing::fake_plugin::path()).unwrap();
+    let version = library.windows(9).position(|bytes| bytes == b"\0GLIBC_2.").expect("versions of glibc");
+    library[version + 7] = b'9';
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("plugin.so");
+    std::fs::write(&path, library).unwrap();
+    let error = refusal(&path);
+    assert!(matches!(error, PjrtError::NewerGlibc { .. }), "{error:?}");
+    assert!(error.to_string().contains("plugin.so needs glibc 9."), "{error}");
+}

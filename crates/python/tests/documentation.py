@@ -46,6 +46,16 @@ class Documentation(unittest.TestCase):
             names = [argument.arg for argument in node.args.args + node.args.kwonlyargs]
             self.assertEqual(names, list(inspect.signature(getattr(_native, node.name)).parameters), node.name)
 
+    def test_types_are_strict(self):
+        # In a folder of its own: the package's folder has other packages beside it.
+        program = "import octant\nrun: octant.Run = octant.train()\nname: str = octant.load(run.path)('x.jpg').class_name\n"
+        package = Path(octant.__file__).parent
+        with tempfile.TemporaryDirectory() as folder:
+            Path(folder, "program.py").write_text(program)
+            command = [sys.executable, "-m", "mypy", "--strict", "--cache-dir", str(Path(folder, "cache")), str(package), "program.py"]
+            checked = subprocess.run(command, capture_output=True, text=True, cwd=folder)
+        self.assertEqual(checked.returncode, 0, checked.stdout + checked.stderr)
+
     def test_everything_public_is_documented(self):
         for name in octant.__all__:
             value = getattr(octant, name)

@@ -31,6 +31,9 @@ fn run(test: &str, python: Option<OsString>) {
     let mut command = Command::new(python);
     command.arg("-W").arg("error::ResourceWarning").arg(script).current_dir(folder.path());
     command.env("PYTHONPATH", path).env("OCTANT_CACHE", folder.path().join("cache"));
+    command.env("OCTANT_NOTEBOOKS", Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/notebooks"));
+    // Memory that is freed or written past its end shows at once.
+    command.env("PYTHONMALLOC", "debug");
     let output = command.output().expect("Python");
     let text = [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).concat();
     assert!(output.status.success(), "{test}: {text}");
@@ -59,4 +62,14 @@ fn documentation_is_true() {
 #[test]
 fn pytorch_takes_and_gives_tensors() {
     run("pytorch.py", oracle::torch("PyTorch's tensors and training loop"));
+}
+
+#[test]
+fn notebooks_run_and_are_interrupted() {
+    run("notebooks.py", oracle::python("notebooks and a Jupyter kernel"));
+}
+
+#[test]
+fn random_arguments_leave_the_interpreter_alive() {
+    run("fuzz.py", oracle::python("random arguments"));
 }

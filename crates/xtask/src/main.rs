@@ -1,4 +1,4 @@
-//! `cargo xtask test`: runs all checks, and installs what they need.
+//! `cargo xtask test`: runs all checks, and installs what they need. `cargo xtask wheel` builds and checks the package for pip.
 //!
 //! The tests of `stablehlo` and `pjrt` need a Python with jaxlib (which executes what we lower) and libtpu (which compiles it for
 //! TPU topologies ahead of time), those of event files TensorBoard, those of the model zoo PyTorch, which must accept the files
@@ -9,6 +9,7 @@
 mod layering;
 mod oracles;
 mod suites;
+mod wheel;
 mod words;
 
 use anyhow::{Result, anyhow, bail};
@@ -16,7 +17,8 @@ use oracles::Oracles;
 use std::process::{Command, ExitCode};
 use std::time::Instant;
 
-const USAGE: &str = "usage: cargo xtask test [--without-pytorch | --without-oracles] [--without-browser]";
+const USAGE: &str = "usage: cargo xtask test [--without-pytorch | --without-oracles] [--without-browser]
+       cargo xtask wheel [PROFILE]";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -27,6 +29,9 @@ fn main() -> ExitCode {
         ["test"] => test(Some(Oracles::All), browser),
         ["test", "--without-pytorch"] => test(Some(Oracles::WithoutPytorch), browser),
         ["test", "--without-oracles"] => test(None, browser),
+        // What is shipped; `release` is built sooner.
+        ["wheel"] => wheel::make("dist"),
+        ["wheel", profile] => wheel::make(profile),
         _ => {
             eprintln!("{USAGE}");
             return ExitCode::FAILURE;

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 /// What is installed, in the versions that the tests were written with. NVIDIA's run-time compiler needs no GPU: the tests
 /// of our kernels compile all of them.
-const PACKAGES: [&str; 10] = [
+const PACKAGES: [&str; 13] = [
     "numpy==2.4.6",
     "jax[cpu]==0.10.2",
     "libtpu==0.0.51",
@@ -17,6 +17,9 @@ const PACKAGES: [&str; 10] = [
     "openvino==2026.4.1",
     "tritonclient[http,grpc]==2.73.0",
     "pycocotools==2.0.11",
+    "nbclient==0.11.0",
+    "ipykernel==7.4.0",
+    "mypy==2.4.1",
 ];
 
 /// The references of the model zoo. PyTorch's package brings CUDA along, whatever the machine: about 3 GB to fetch and
@@ -34,9 +37,6 @@ pub enum Oracles {
 pub fn install(oracles: Oracles) -> Result<Vec<(&'static str, PathBuf)>> {
     let folder = target_folder().join("oracles");
     let python = folder.join("bin/python");
-    if !python.exists() {
-        crate::run(command("python3", &["-m", "venv"], &[&folder]))?;
-    }
     packages(&folder, "installed", &PACKAGES)?;
     let packages_folder = Command::new(&python)
         .args(["-c", "import sysconfig; print(sysconfig.get_path('purelib'))"])
@@ -58,11 +58,14 @@ pub fn install(oracles: Oracles) -> Result<Vec<(&'static str, PathBuf)>> {
     Ok(environment)
 }
 
-/// Installs packages unless a file of that name says that these were.
-fn packages(folder: &Path, mark: &str, packages: &[&str]) -> Result<()> {
+/// Installs packages into an environment of their own, unless a file of that name says that these were.
+pub fn packages(folder: &Path, mark: &str, packages: &[&str]) -> Result<()> {
     let (done, wanted) = (folder.join(mark), packages.join("\n"));
     if std::fs::read_to_string(&done).is_ok_and(|installed| installed == wanted) {
         return Ok(());
+    }
+    if !folder.join("bin/python").exists() {
+        crate::run(command("python3", &["-m", "venv"], &[folder]))?;
     }
     println!("── installing {} into {}", packages.join(", "), folder.display());
     let mut pip = Command::new(folder.join("bin/python"));
@@ -80,7 +83,8 @@ fn command(program: &str, arguments: &[&str], paths: &[&Path]) -> Command {
     command
 }
 
-fn target_folder() -> PathBuf {
+/// Where everything lies that is built.
+pub fn target_folder() -> PathBuf {
     let folder = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| PathBuf::from("target"), PathBuf::from);
     std::path::absolute(&folder).unwrap_or(folder)
 }

@@ -92,9 +92,8 @@ fn install(folder: &Path, wheels: &Path) -> Result<()> {
     pip.arg(wheels);
     run(pip)?;
     let import = "import time; begun = time.perf_counter(); import octant; print(time.perf_counter() - begun)";
-    let mut seconds = (0..5)
-        .map(|_| Ok(text(program("python", &["-c", import]))?.trim().parse()?))
-        .collect::<Result<Vec<f64>>>()?;
+    let mut seconds =
+        (0..5).map(|_| Ok(text(program("python", &["-c", import]))?.trim().parse()?)).collect::<Result<Vec<f64>>>()?;
     seconds.sort_by(f64::total_cmp);
     println!("import octant: {:.0} ms", seconds[2] * 1e3);
     ensure!(seconds[2] <= IMPORT.as_secs_f64(), "importing takes longer than {IMPORT:?}");

@@ -78,18 +78,9 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
     Ok(Ending::Done)
 }
 
-/// The board of one run while it trains. That there is none is no reason not to train.
-pub(crate) fn beside(run: &Path, report: &mut dyn FnMut(&str)) -> Option<Serving> {
-    match start(&[run.to_path_buf()], IpAddr::V4(Ipv4Addr::LOCALHOST), None, &[], false) {
-        Ok(serving) => {
-            report(&format!("board: {}", serving.url()));
-            Some(serving)
-        }
-        Err(error) => {
-            report(&format!("there is no board: {error:#}"));
-            None
-        }
-    }
+/// The board of one run while it trains.
+pub(crate) fn beside(run: &Path) -> Result<Serving> {
+    start(&[run.to_path_buf()], IpAddr::V4(Ipv4Addr::LOCALHOST), None, &[], false)
 }
 
 fn start(folders: &[PathBuf], host: IpAddr, port: Option<u16>, names: &[String], edits: bool) -> Result<Serving> {

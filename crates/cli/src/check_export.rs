@@ -78,7 +78,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
     if arguments.json {
         Json::line(json!({
             "event": "done", "runtime": found.runtime, "precision": facts.precision(), "images": found.images,
-            "largest_relative_difference": crate::output::number(found.difference), "changed": found.changed,
+            "largest_relative_difference": octant_events::number_json(found.difference), "changed": found.changed,
             "changed_within_margin": found.within_margin, "changed_pixels": found.changed_pixels,
             "changed_beyond_margin": found.beyond_margin,
         }));

@@ -2,9 +2,10 @@
 
 use crate::device::DeviceFlags;
 use crate::output::{Bar, Json, line};
-use crate::show::{as_json, show};
-use crate::{Ending, fetching, opened, prepare};
+use crate::show::show;
+use crate::{Ending, fetching, prepare};
 use anyhow::{Context, Result, bail};
+use octant_events::metrics_json;
 use octant_predict::{EvalOptions, NetworkFile, PredictError, PredictOptions, Predictor, similarity};
 use octant_recipe::{Cores, TaskOutput};
 use octant_train::options::OptionTable;
@@ -110,48 +111,29 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
         }
     }
     if arguments.json {
-        let mut line = opened::facts(&predictor);
-        line["event"] = "done".into();
-        line["images"] = found.images.into();
-        line["images_in_data"] = data.total.into();
-        line["image_size"] = json!(found.image[..2]);
-        line["metrics"] = as_json(&found.metrics).into();
-        line["remark"] = json!(found.remark);
-        line["boxes"] =
-            json!(found.findings.boxes.as_ref().map(|report| octant_run::plots::boxes::as_json(report, &data.classes)));
-        if let Some(overlaps) = &found.findings.overlaps {
-            line["classes"] = octant_run::plots::masks::as_json(overlaps, &data.classes);
-        }
-        Json::line(line);
+        let mut line = predictor.json("done");
+        let figures = [
+            ("images", found.images.into()),
+            ("images_in_data", data.total.into()),
+            ("image_size", json!(found.image[..2])),
+            ("metrics", metrics_json(&found.metrics).into()),
+            ("remark", json!(found.remark)),
+        ];
+        line.extend(figures.map(|(key, value)| (key.to_string(), value)));
+        line.extend(octant_run::plots::findings_json(&found.findings, &data.classes));
+        Json::line(line.into());
         return Ok(Ending::Done);
     }
     let [height, width, _] = found.image;
     let title = format!(
-        "{}\n  evaluated on {} of {} images, {height}×{width}\n  {}",
-        opened::described(&predictor),
+        "{predictor}\n  evaluated on {} of {} images, {height}×{width}\n  {}",
         found.images,
         data.total,
         show(&found.metrics)
     );
     bar.map_or_else(|| line(&title), |bar| bar.finish(&title));
     found.remark.iter().for_each(line);
-    if let Some(report) = &found.findings.boxes {
-        line(octant_run::plots::boxes::table(report, &data.classes));
-    } else if let Some(overlaps) = &found.findings.overlaps {
-        print!("{}", octant_run::plots::masks::table(overlaps, &data.classes));
-    } else if let Some(confusion) = found.findings.confusion {
-        let shown = confusion.classes.min(100);
-        let names = (0..shown).map(|class| data.classes.get(class).cloned().unwrap_or_else(|| class.to_string()));
-        let names: Vec<String> = names.collect();
-        let width = names.iter().map(|name| name.chars().count()).max().unwrap_or(0).max("class".len());
-        println!("  {:<width$} precision  recall      f1", "class");
-        for (class, name) in names.iter().enumerate() {
-            let (precision, recall, f1) = (confusion.precision(class), confusion.recall(class), confusion.f1(class));
-            let [precision, recall, f1] = [precision, recall, f1]
-                .map(|value| if value.is_nan() { "–".to_string() } else { format!("{value:.4}") });
-            println!("  {name:<width$} {precision:>9} {recall:>7} {f1:>7}");
-        }
-    }
+    octant_run::plots::findings_table(&found.findings, &data.classes).iter().for_each(|table| println!("{table}"));
     Ok(Ending::Done)
 }
 
@@ -177,7 +159,7 @@ fn file(arguments: &Arguments) -> Result<NetworkFile> {
             NetworkFile::with_recipe(recipe, &weights)?
         }
         (false, None) => {
-            let mut file = opened::network(run, checkpoint.as_deref())?;
+            let mut file = NetworkFile::named(run, checkpoint.as_deref())?;
             let mut table = file.recipe.to_table();
             change(&mut table)?;
             file.recipe = octant_recipe::check(table)?;
@@ -192,7 +174,7 @@ fn file(arguments: &Arguments) -> Result<NetworkFile> {
 fn compare(arguments: &Arguments, wanted: &Path) -> Result<Ending> {
     let found = similarity::compare(&arguments.run, wanted, arguments.range)?;
     if arguments.json {
-        let metrics = as_json(&found.metrics);
+        let metrics = metrics_json(&found.metrics);
         Json::line(json!({
             "event": "done", "images": found.images, "range": found.range, "metrics": metrics, "remarks": found.remarks,
         }));

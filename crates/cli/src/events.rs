@@ -6,14 +6,12 @@
 mod arguments;
 
 use crate::Ending;
-use crate::output::{Json, line, number};
+use crate::output::{Json, line};
 use anyhow::Result;
 use arguments::{Export, Filter, Import, Merge, Remove, Rename, Show};
 use octant_events::{
-    Edited, Event, EventContent, StepsSeen, Value, export_scalars, filter_files, import_table, merge_files,
-    read_events, remove_tags, rename_tags,
+    Edited, SelectedValue, export_scalars, filter_files, import_table, merge_files, remove_tags, rename_tags,
 };
-use serde_json::json;
 use std::path::Path;
 
 /// Show, filter, merge, rewrite and export event files
@@ -86,57 +84,20 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
 
 fn show(arguments: &Show) -> Result<()> {
     let selection = arguments.selection.selection();
-    let inputs = selection.inputs()?;
-    let several = inputs.iter().any(|input| input.name != inputs[0].name);
-    let mut events: Vec<(usize, Event)> = Vec::new();
-    for (index, input) in inputs.iter().enumerate() {
-        events.extend(read_events(&input.path)?.into_iter().map(|event| (index, event)));
-    }
-    events.sort_by_key(|(index, event)| (inputs[*index].name.clone(), event.step));
-    let (mut shown, mut steps) = (0, StepsSeen::default());
-    for (index, event) in &events {
-        let EventContent::Values(values) = &event.content else { continue };
-        let run = &inputs[*index].name;
-        for (tag, value) in values.iter().filter(|(tag, _)| selection.wants_tag(tag)) {
-            steps.add(event.step);
-            if !selection.wants(event.step, tag) {
-                continue;
-            }
-            shown += 1;
-            let text = describe(value);
-            if arguments.json {
-                let mut line = json!({ "run": run, "step": event.step, "tag": tag, "wall_time": event.wall_time });
-                match value {
-                    Value::Scalar(value) => line["value"] = number((*value).into()),
-                    _ => line["text"] = json!(text),
-                }
-                Json::line(line);
-            } else if several {
-                line(format_args!("{run}  {:>8}  {tag:<24} {text}", event.step));
-            } else {
-                line(format_args!("{:>8}  {tag:<24} {text}", event.step));
-            }
+    let (values, steps) = selection.values()?;
+    let several = values.iter().any(|value| value.run != values[0].run);
+    for found in &values {
+        let SelectedValue { run, step, tag, value, .. } = found;
+        match arguments.json {
+            true => Json::line(found.json()),
+            false if several => line(format_args!("{run}  {step:>8}  {tag:<24} {value}")),
+            false => line(format_args!("{step:>8}  {tag:<24} {value}")),
         }
     }
-    if shown == 0 {
+    if values.is_empty() {
         eprintln!("octant: {}", selection.why_nothing(steps));
     }
     Ok(())
-}
-
-fn describe(value: &Value) -> String {
-    match value {
-        Value::Scalar(number) => number.to_string(),
-        Value::Image { height, width, png } => format!("image of {height}×{width}, {} bytes", png.len()),
-        Value::Text(text) => format!("text of {} lines", text.lines().count()),
-        Value::Histogram(histogram) => format!("histogram from {} to {}", histogram.min, histogram.max),
-        Value::Settings(settings) => format!("{} settings", settings.len()),
-        Value::Metrics(metrics) => format!("metrics {}", metrics.join(", ")),
-        Value::Finished => "finished".into(),
-        Value::Failed => "failed".into(),
-        Value::Tensor(tensor) => format!("tensor of shape {:?}", tensor.shape),
-        Value::Other => "something else".into(),
-    }
 }
 
 fn report(path: &Path, edited: &Edited) {

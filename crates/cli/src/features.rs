@@ -2,12 +2,10 @@
 
 use crate::device::DeviceFlags;
 use crate::output::{Bar, Json, line};
-use crate::{Ending, fetching, opened, prepare};
+use crate::{Ending, opened, prepare};
 use anyhow::{Result, bail};
 use octant_data::Dataset;
-use octant_predict::{
-    Distances, Extractor, ModelChoice, Network, PredictOptions, Predictor, separation, write_features,
-};
+use octant_predict::{Distances, Extractor, Opening, PredictOptions, Predictor, separation, write_features};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -75,13 +73,19 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
         bail!("--knn and --batch-size must be at least 1");
     }
     let layer = arguments.layer.parse()?;
-    let network = match arguments.model.exists() {
-        true => of_weights(&arguments)?,
-        false => of_model(&arguments)?,
-    };
+    let mut network = opened::network(&Opening {
+        weights: arguments.weights.clone(),
+        checkpoint: arguments.checkpoint.clone(),
+        headless: true,
+        precision: Some(octant_recipe::precision(&arguments.precision)?),
+        ..Opening::of(&arguments.model)
+    })?;
+    if let Some(side) = arguments.image_size {
+        network.resize_images(side)?;
+    }
     let backend = arguments.device.open()?;
     let predictor = Predictor::new(network, &backend, PredictOptions::default())?;
-    eprintln!("{}", opened::described(&predictor));
+    eprintln!("{predictor}");
     let extractor = predictor.features(layer, arguments.batch_size);
     if let Some(output) = &arguments.output {
         write(&extractor, &arguments, output)?;
@@ -93,39 +97,6 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
         evaluate(&extractor, &arguments)?;
     }
     Ok(Ending::Done)
-}
-
-/// A model of the zoo, prepared as its weights want it.
-fn of_model(arguments: &Arguments) -> Result<Network> {
-    let entry = octant_zoo::find(&arguments.model.to_string_lossy())?;
-    if arguments.checkpoint.is_some() {
-        bail!("--checkpoint chooses among those of a run, and {} is a model; remove it", entry.name);
-    }
-    let Some(given) = &arguments.weights else {
-        bail!("without weights the features would be random; give --weights FILE, or --weights pretrained");
-    };
-    let weights = fetching::weights(given, entry)?;
-    let precision = octant_recipe::precision(&arguments.precision)?;
-    let choice = ModelChoice { headless: true, precision, ..ModelChoice::default() };
-    let mut network = Network::of_model(entry, Some(&weights), &choice)?;
-    network.remarks.iter().for_each(|remark| eprintln!("{remark}"));
-    if let Some(side) = arguments.image_size {
-        network.resize_images(side)?;
-    }
-    Ok(network)
-}
-
-/// A run, or a file of weights that names its network.
-fn of_weights(arguments: &Arguments) -> Result<Network> {
-    if arguments.weights.is_some() {
-        bail!("{} has weights of its own; remove --weights", arguments.model.display());
-    }
-    let file = opened::network(&arguments.model, arguments.checkpoint.as_deref())?;
-    let mut network = file.with_precision(octant_recipe::precision(&arguments.precision)?).network()?;
-    if let Some(side) = arguments.image_size {
-        network.resize_images(side)?;
-    }
-    Ok(network)
 }
 
 /// A bar for a data set, drawn by the library's progress.

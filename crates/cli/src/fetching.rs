@@ -37,7 +37,9 @@ pub(crate) fn sources(given: &[PathBuf]) -> Result<Sources> {
 }
 
 /// Calls the library with a line on the terminal that shows how far downloads are.
-fn with_line<T>(work: impl FnOnce(octant_predict::Progress) -> octant_predict::Result<T>) -> octant_predict::Result<T> {
+pub(crate) fn with_line<T>(
+    work: impl FnOnce(octant_predict::Progress) -> octant_predict::Result<T>,
+) -> octant_predict::Result<T> {
     let mut line: Option<(String, Line)> = None;
     let result = work(&mut |label, done, total| {
         if line.as_ref().is_none_or(|(shown, _)| shown != label) {

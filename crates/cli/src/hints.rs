@@ -1,11 +1,36 @@
 //! Libraries name keys of recipes in backquotes; the command line has flags for them.
 
+use crate::launch;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use octant_recipe::flags::flags;
+use clap::{Command, CommandFactory};
 use octant_train::options::nearest;
+use std::collections::HashSet;
+use std::sync::OnceLock;
 
 /// Flags without a path in the recipe: several phases share them, or they are of the run and not of its recipe.
 const LENGTHS: [&str; 5] = ["epochs", "burn_epochs", "burn_lr", "warm_epoch", "allow_changed"];
+
+/// Arguments that the library names in its sentences about networks and exports, and that no recipe has.
+const ARGUMENTS: [&str; 18] = [
+    "batch",
+    "checkpoint",
+    "classes",
+    "coco",
+    "conf",
+    "iou",
+    "labels",
+    "layout",
+    "max_det",
+    "only",
+    "opset",
+    "output",
+    "partial",
+    "size",
+    "tile",
+    "top",
+    "weights_beside",
+    "with_preprocessing",
+];
 
 /// The same for a sentence about what was given: a value out of a file keeps the name that it has there.
 pub(crate) fn with_flags_given(sentence: &str, arguments: impl Iterator<Item = String>) -> String {
@@ -27,8 +52,7 @@ pub(crate) fn near_flags(
     error.remove(ContextKind::Suggested);
     error.remove(ContextKind::SuggestedArg);
     let Some(ContextValue::String(wanted)) = error.get(ContextKind::InvalidArg).cloned() else { return error };
-    let inner = arguments.skip(1).try_fold(command, |command, word| command.find_subcommand(word).ok_or(command));
-    let inner = inner.unwrap_or_else(|last| last);
+    let inner = innermost(command, arguments);
     let names: Vec<String> = inner.get_arguments().filter_map(|flag| flag.get_long().map(str::to_string)).collect();
     let wanted = wanted.split('=').next().unwrap_or_default().trim_start_matches('-').to_string();
     if let Some(near) = nearest(&wanted, names.iter().map(String::as_str)) {
@@ -63,30 +87,25 @@ pub(crate) fn with_flags(sentence: &str) -> String {
 
 /// `as_flag` says, from a flag and the text after its key, whether the flag replaces the key.
 fn spelled(sentence: &str, as_flag: impl Fn(&str, &str) -> bool) -> String {
-    let known = flags();
-    let flag = |key: &str| -> Option<String> {
-        // A flag reaches all phases, so their numbers do not matter; a key may be named without what it lies in.
-        let parts = key.split('.').map(|part| if part.parse::<usize>().is_ok() { "*" } else { part });
-        let key = parts.collect::<Vec<_>>().join(".");
-        let same = |key_path: &str| key_path == key || key_path.ends_with(&format!(".{key}"));
-        let found = known.iter().find(|known| same(&known.key_path)).and_then(|known| known.spec.flag.as_ref());
-        let length = LENGTHS.iter().find(|length| ***length == *key).map(|length| length.replace('_', "-"));
-        found.map(|flag| flag.name.clone()).or(length).map(|name| format!("--{name}"))
-    };
-    let mut spelled = String::new();
-    let parts: Vec<&str> = sentence.split('`').collect();
-    for (number, part) in parts.iter().enumerate() {
-        let (key, value) = part.split_once(" = ").map_or((*part, None), |(key, value)| (key, Some(value)));
-        let rest = parts.get(number + 1).copied().unwrap_or_default();
-        let named = if number % 2 == 1 { flag(key).filter(|flag| as_flag(flag, rest)) } else { None };
-        match (named, value) {
-            (Some(flag), Some("true") | None) => spelled += &flag,
-            (Some(flag), Some(value)) => spelled += &format!("{flag} {}", value.trim_matches('"')),
-            (None, _) if number % 2 == 1 => spelled += &format!("`{part}`"),
-            (None, _) => spelled += part,
-        }
-    }
-    spelled
+    let is_ours =
+        |key: &str| LENGTHS.contains(&key) || (ARGUMENTS.contains(&key) && flags_of_this_command().contains(key));
+    octant_recipe::flags::spelled(sentence, is_ours, as_flag)
+}
+
+/// The flags of the command that runs, as keys.
+fn flags_of_this_command() -> &'static HashSet<String> {
+    static FLAGS: OnceLock<HashSet<String>> = OnceLock::new();
+    FLAGS.get_or_init(|| {
+        let command = crate::Cli::command();
+        let inner = innermost(&command, launch::texts());
+        inner.get_arguments().filter_map(|flag| Some(flag.get_long()?.replace('-', "_"))).collect()
+    })
+}
+
+/// The command that the words name.
+fn innermost(command: &Command, words: impl Iterator<Item = String>) -> &Command {
+    let inner = words.skip(1).try_fold(command, |command, word| command.find_subcommand(word).ok_or(command));
+    inner.unwrap_or_else(|last| last)
 }
 
 #[cfg(test)]
@@ -121,14 +140,6 @@ mod tests {
         let sentence = problem(&["octant", "train", "--out", "gs://bucket/run"]).unwrap();
         assert!(sentence.contains("gs://bucket/run cannot be written to"), "{sentence}");
         assert_eq!(problem(&["octant", "train", "--out", "runs/a"]), None);
-    }
-
-    #[test]
-    fn keys_become_flags_where_there_are_any() {
-        let spelled = with_flags("`batch_size = 8` or `cache = \"ram\"` fits; `data.dir`, not `nonsense`");
-        assert_eq!(spelled, "--batch-size 8 or --cache ram fits; --data, not `nonsense`");
-        assert_eq!(with_flags("`phases.1.schedule.lr` and `schedule.min_lr`"), "--lr and --min-lr");
-        assert_eq!(with_flags("`phases.0.schedule.patience`"), "`phases.0.schedule.patience`", "that of a plateau");
     }
 
     #[test]

@@ -3,9 +3,8 @@
 use crate::Ending;
 use crate::output::Json;
 use anyhow::Result;
-use octant_zoo::registry::ENTRIES;
-use octant_zoo::{ModelEntry, ModelSize, ModelTask, find};
-use serde_json::json;
+use octant_zoo::registry::matching;
+use octant_zoo::{ModelEntry, ModelSize};
 
 /// List the models that can be trained
 #[derive(clap::Args)]
@@ -22,15 +21,7 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
-    let pattern = arguments.pattern.unwrap_or_default().to_lowercase().replace('-', "_");
-    let is_wanted = |entry: &&ModelEntry| {
-        entry.names().chain([entry.family]).any(|name| name.to_lowercase().replace('-', "_").contains(&pattern))
-    };
-    let mut wanted: Vec<&ModelEntry> = ENTRIES.iter().filter(is_wanted).collect();
-    if wanted.is_empty() {
-        // An alias with a tag, or an error that names near ones.
-        wanted.push(find(&pattern)?);
-    }
+    let wanted = matching(arguments.pattern.as_deref().unwrap_or_default())?;
     if !arguments.json {
         let (name, input) = ("model", "input");
         println!(
@@ -41,28 +32,16 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
     for entry in wanted {
         let size = entry.size()?;
         match arguments.json {
-            true => Json::line(as_json(entry, &size)),
+            true => {
+                let mut object = entry.json();
+                object["parameters"] = size.parameters.into();
+                object["multiply_adds"] = size.multiply_adds.into();
+                Json::line(object);
+            }
             false => println!("{}", line(entry, &size)),
         }
     }
     Ok(Ending::Done)
-}
-
-fn as_json(entry: &ModelEntry, size: &ModelSize) -> serde_json::Value {
-    let preprocessing = &entry.preprocessing;
-    let task = match entry.task {
-        ModelTask::Classify => "classify",
-        ModelTask::Segment => "segment",
-        ModelTask::Detect => "detect",
-        ModelTask::Translate => "image-to-image",
-    };
-    json!({
-        "event": "model", "name": entry.name, "aliases": entry.aliases, "family": entry.family, "task": task,
-        "classes": entry.classes, "parameters": size.parameters, "multiply_adds": size.multiply_adds,
-        "input": preprocessing.input, "range": preprocessing.range, "mean": preprocessing.mean,
-        "deviation": preprocessing.deviation, "interpolation": preprocessing.interpolation.name(),
-        "crop": preprocessing.crop, "license": entry.license, "weights": entry.published().map(|published| published.url),
-    })
 }
 
 fn line(entry: &ModelEntry, size: &ModelSize) -> String {

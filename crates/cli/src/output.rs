@@ -14,11 +14,6 @@ impl Json {
     }
 }
 
-/// JSON of a number; one that is not finite is a word, as in every table: `null` would hide which it was.
-pub(crate) fn number(value: f64) -> serde_json::Value {
-    octant_events::non_finite(value).map_or_else(|| value.into(), Into::into)
-}
-
 /// Training continues when its output is not read; every other command fails when its output cannot be written.
 static IS_TRAINING: AtomicBool = AtomicBool::new(false);
 
@@ -123,7 +118,7 @@ pub(crate) fn end_quietly_with_the_reader() {}
 
 /// The columns of the terminal behind standard error.
 #[cfg(unix)]
-fn columns() -> Option<usize> {
+pub(crate) fn columns() -> Option<usize> {
     // SAFETY: a window size is plain numbers, for which zero is a value.
     let mut size: libc::winsize = unsafe { std::mem::zeroed() };
     // SAFETY: the request fills the structure it is given, which lives until after the call.
@@ -132,7 +127,7 @@ fn columns() -> Option<usize> {
 }
 
 #[cfg(not(unix))]
-fn columns() -> Option<usize> {
+pub(crate) fn columns() -> Option<usize> {
     None
 }
 

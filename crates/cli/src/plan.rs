@@ -10,11 +10,9 @@ use octant_device::cache_folder;
 use octant_plan::{PlanRequest, Price};
 use octant_recipe::Recipe;
 use octant_recipe::flags::{PhaseLengths, apply_lengths};
-use octant_train::options::OptionTable;
 use std::path::PathBuf;
 use std::process::Command;
 use table::PlanTable;
-use toml::Table;
 
 /// Compile a recipe for machines that are not attached, or estimate it for GPUs: memory, speed and cost
 #[derive(clap::Args)]
@@ -99,7 +97,7 @@ fn this_command(machine: &str) -> std::io::Result<Command> {
 
 /// The recipe with the flags of the command line. Boards compute in bf16 by default.
 fn resolved(arguments: &Arguments) -> Result<Recipe> {
-    let mut table = table(&arguments.name)?;
+    let mut table = octant_recipe::table_or_model(&arguments.name)?;
     octant_recipe::set(&mut table, "precision", "bf16".into())?;
     arguments.flags.apply(&mut table)?;
     apply_lengths(&mut table, &PhaseLengths { epochs: arguments.epochs, ..PhaseLengths::default() })?;
@@ -111,19 +109,6 @@ fn resolved(arguments: &Arguments) -> Result<Recipe> {
         recipe.crop_size = recipe.crop_size.and(arguments.size);
     }
     Ok(recipe)
-}
-
-/// The recipe of that name, or one for the model of that name.
-fn table(name: &str) -> Result<Table> {
-    match octant_recipe::table(name) {
-        Ok(table) => Ok(table),
-        Err(error) if name.ends_with(".toml") => Err(error.into()),
-        Err(_) => {
-            let entry =
-                octant_zoo::find(name).with_context(|| format!("\"{name}\" is neither a recipe nor a model"))?;
-            Ok(octant_recipe::of_model(entry)?.to_table())
-        }
-    }
 }
 
 /// The batch size that is wanted; none for the largest that fits.

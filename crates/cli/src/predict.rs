@@ -7,11 +7,10 @@ use crate::output::Json;
 use crate::{Ending, fetching, opened};
 use anyhow::{Context, Result, bail};
 use octant_predict::{
-    Cancel, CocoResults, JobEvent, ModelChoice, Network, PredictOptions, Prediction, Predictor, ResultWriter,
-    Suppression, Written,
+    Cancel, CocoResults, JobEvent, Network, Opening, PredictOptions, Prediction, Predictor, RANDOM, ResultWriter,
+    Suppression, Written, refuse_box_rules,
 };
 use octant_recipe::TaskOutput;
-use octant_zoo::ModelEntry;
 use serde_json::{Value, json};
 use std::path::PathBuf;
 
@@ -103,60 +102,47 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
-    if let Some(model) = &arguments.model {
-        let entry = octant_zoo::find(model)?;
-        return match (&arguments.input, &arguments.output, &arguments.paths[..]) {
-            (Some(input), Some(output), []) => tensors::run(entry, input, output, &arguments),
-            (Some(_), _, _) => bail!("--input takes --output and no images"),
-            (None, _, []) => bail!("give images to predict on, or --input x.npy and --output y.npy"),
-            (None, _, images) => {
-                if arguments.weights.is_none() {
-                    bail!(
-                        "without weights the predictions would be random; give --weights FILE, or --weights pretrained"
-                    );
-                }
-                predict(of_model(entry, &arguments)?, images, "predictions".into(), 5, &arguments)
-            }
-        };
-    }
-    match &arguments.paths[..] {
-        [] => bail!("give a run directory and images, or --model NAME with images or --input and --output"),
-        [_] => bail!("give the images to predict on after the run directory"),
-        [run, images @ ..] => {
-            let mut file = opened::network(run, arguments.checkpoint.as_deref())?;
-            if let Some(precision) = &arguments.precision {
-                file = file.with_precision(octant_recipe::precision(precision)?);
-            }
-            let network = file.network()?;
+    let Arguments { model, input, output, paths, weights, .. } = &arguments;
+    match (model, input, output, &paths[..]) {
+        (Some(model), Some(input), Some(output), []) => tensors::run(model, input, output, &arguments),
+        (Some(_), Some(_), _, _) => bail!("--input takes --output and no images"),
+        (Some(_), None, _, []) => bail!("give images to predict on, or --input x.npy and --output y.npy"),
+        (Some(_), None, _, _) if weights.is_none() => {
+            bail!("without weights the predictions would be random; give --weights FILE, or --weights pretrained")
+        }
+        (Some(model), None, _, images) => {
+            predict(of_model(model, &arguments)?, images, "predictions".into(), 5, &arguments)
+        }
+        (None, _, _, []) => {
+            bail!("give a run directory and images, or --model NAME with images or --input and --output")
+        }
+        (None, _, _, [_]) => bail!("give the images to predict on after the run directory"),
+        (None, _, _, [run, images @ ..]) => {
+            let precision = arguments.precision.as_deref().map(octant_recipe::precision).transpose()?;
+            let checkpoint = arguments.checkpoint.clone();
+            let network = opened::network(&Opening { checkpoint, precision, ..Opening::of(run) })?;
             let folder = if run.is_dir() { run.join("predictions") } else { "predictions".into() };
             predict(network, images, folder, 1, &arguments)
         }
     }
 }
 
-/// A model of the zoo, prepared as its weights want it.
-fn of_model(entry: &'static ModelEntry, arguments: &Arguments) -> Result<Network> {
-    if arguments.classes == Some(0) {
-        bail!("--classes must be at least 1");
-    }
-    // Without weights, or with a part of them, there is something left to initialize.
-    if arguments.seed.is_some() && arguments.weights.is_some() && !arguments.partial {
-        bail!("--seed is for random weights, and --weights has all of them; remove one");
-    }
-    let choice = ModelChoice {
+/// A model of the zoo, prepared as its weights want it; without weights, random ones.
+fn of_model(model: &str, arguments: &Arguments) -> Result<Network> {
+    let opening = Opening {
+        weights: Some(arguments.weights.clone().unwrap_or(RANDOM.into())),
         classes: arguments.classes,
         partial: arguments.partial,
         headless: arguments.features,
-        seed: arguments.seed.unwrap_or(0),
-        precision: octant_recipe::precision(arguments.precision.as_deref().unwrap_or("f32"))?,
+        seed: arguments.seed,
+        precision: arguments.precision.as_deref().map(octant_recipe::precision).transpose()?,
+        ..Opening::of(model)
     };
-    let weights = arguments.weights.as_ref().map(|given| fetching::weights(given, entry)).transpose()?;
-    let mut network = Network::of_model(entry, weights.as_deref(), &choice)?;
+    let mut network = opened::model(octant_zoo::find(model)?, &opening)?;
     if let Some(path) = &arguments.names {
         let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
         network.names = text.lines().map(str::to_string).collect();
     }
-    network.remarks.iter().for_each(|remark| eprintln!("{remark}"));
     Ok(network)
 }
 
@@ -165,9 +151,6 @@ fn boxes(arguments: &Arguments, network: &Network) -> Result<PredictOptions> {
     let (usual, counted) = (Suppression::prediction(), Suppression::evaluation());
     let score = arguments.conf.unwrap_or(usual.score);
     let (overlap, most) = (arguments.iou.unwrap_or(usual.overlap), arguments.max_det.unwrap_or(usual.most));
-    if !(0.0..=1.0).contains(&score) || !(0.0..=1.0).contains(&overlap) {
-        bail!("--conf and --iou are shares from 0 to 1");
-    }
     let class = |word: &String| {
         let named = network.names.iter().position(|name| name == word);
         let number = word.parse().ok().filter(|number| *number < network.outputs);
@@ -179,6 +162,7 @@ fn boxes(arguments: &Arguments, network: &Network) -> Result<PredictOptions> {
     };
     let only: Vec<usize> = arguments.only.iter().map(class).collect::<Result<_>>()?;
     let written = Suppression { score: arguments.conf.unwrap_or(counted.score), overlap, most, only, ..counted };
+    refuse_box_rules(&written)?;
     Ok(PredictOptions {
         boxes: Suppression { score, several_classes: usual.several_classes, ..written.clone() },
         evaluated_boxes: arguments.coco.as_ref().map(|_| written),
@@ -194,8 +178,11 @@ fn predict(network: Network, paths: &[PathBuf], folder: PathBuf, top: usize, arg
     let options = boxes(arguments, &network)?;
     let backend = arguments.device.open()?;
     let predictor = Predictor::new(network, &backend, options)?;
-    opened::describe(&predictor, arguments.json);
     let (top, json) = (arguments.top.unwrap_or(top), arguments.json);
+    match json {
+        true => Json::line(predictor.json("start").into()),
+        false => eprintln!("{predictor}"),
+    }
     let images: Vec<PathBuf> =
         sources.files.iter().filter(|file| !file.is_video()).map(|file| file.path.clone()).collect();
     let results = arguments.coco.as_ref().map(|path| CocoResults::of_images(path, &images));
@@ -250,26 +237,18 @@ fn row(prediction: &Prediction, written: &[Written], top: usize) -> Value {
 
 /// Refuses flags that this network would ignore.
 fn refuse_ignored(arguments: &Arguments, network: &Network) -> Result<()> {
-    let output = network.output()?;
-    let boxes = [
-        ("--conf", arguments.conf.is_some()),
-        ("--iou", arguments.iou.is_some()),
-        ("--max-det", arguments.max_det.is_some()),
-        ("--only", !arguments.only.is_empty()),
-        ("--size", arguments.size.is_some()),
-        ("--labels", arguments.labels),
-        ("--coco", arguments.coco.is_some()),
-    ];
-    let is_ignored = |given: bool| given && output != TaskOutput::Boxes;
-    let ignored = boxes.iter().find(|(_, given)| is_ignored(*given)).map(|(flag, _)| (*flag, "detectors"));
-    let top = (arguments.top.is_some() && output != TaskOutput::Classes).then_some(("--top", "networks that classify"));
-    let tile =
-        (arguments.tile.is_some() && output != TaskOutput::Image).then_some(("--tile", "networks that make images"));
-    let writes = !matches!(output, TaskOutput::Classes | TaskOutput::Values);
-    let folder =
-        (arguments.output.is_some() && !writes).then_some(("--output", "networks that make images, masks or boxes"));
-    match ignored.or(top).or(tile).or(folder) {
-        Some((flag, whose)) => bail!("{flag} is for {whose}; {} is none; remove it", network.recipe.model),
-        None => Ok(()),
-    }
+    let of_boxes = |name, is_given| (name, is_given, &[TaskOutput::Boxes][..], "detectors");
+    let made = &[TaskOutput::Boxes, TaskOutput::Mask, TaskOutput::Image];
+    Ok(network.refuse_ignored(&[
+        of_boxes("conf", arguments.conf.is_some()),
+        of_boxes("iou", arguments.iou.is_some()),
+        of_boxes("max_det", arguments.max_det.is_some()),
+        of_boxes("only", !arguments.only.is_empty()),
+        of_boxes("size", arguments.size.is_some()),
+        of_boxes("labels", arguments.labels),
+        of_boxes("coco", arguments.coco.is_some()),
+        ("top", arguments.top.is_some(), &[TaskOutput::Classes], "networks that classify"),
+        ("tile", arguments.tile.is_some(), &[TaskOutput::Image], "networks that make images"),
+        ("output", arguments.output.is_some(), made, "networks that make images, masks or boxes"),
+    ])?)
 }

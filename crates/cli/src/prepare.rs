@@ -1,6 +1,6 @@
 //! What the binary adds to the library of recipes and runs: downloads, progress bars, warnings and suggestions.
 
-use crate::data::Ticking;
+use crate::data::ticking;
 use crate::fetching;
 use anyhow::Result;
 use octant_data::Dataset;
@@ -26,9 +26,7 @@ impl Surroundings for Terminal {
     }
 
     fn reading(&self, what: &str, dataset: &dyn Dataset, work: &mut dyn FnMut(&dyn Dataset)) {
-        let ticking = Ticking::new(what, dataset);
-        work(&ticking);
-        ticking.end();
+        ticking(what, dataset, work);
     }
 }
 
@@ -53,17 +51,4 @@ pub(crate) fn checkpoint_weights(run: &Path, wanted: Option<&str>) -> Result<Pat
     let (path, warning) = octant_recipe::checkpoint_weights(run, wanted)?;
     warning.iter().for_each(|warning| eprintln!("warning: {warning}"));
     Ok(path)
-}
-
-/// A run with nearly that name beside where it was looked for, as the rest of a sentence.
-pub(crate) fn nearest_run(run: &Path) -> String {
-    let beside = run.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let entries = std::fs::read_dir(beside).into_iter().flatten().flatten();
-    let runs = entries.filter(|entry| entry.path().join("config.toml").is_file());
-    let names: Vec<String> = runs.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
-    let wanted = run.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-    match octant_recipe::nearest(&wanted, names.iter().map(String::as_str)) {
-        Some(near) => format!("; did you mean {}?", run.with_file_name(near).display()),
-        None => "; give the directory of a run, such as runs/NAME".into(),
-    }
 }

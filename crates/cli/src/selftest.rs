@@ -5,7 +5,7 @@ mod models;
 use crate::output::{Json, duration};
 use crate::{Ending, device};
 use anyhow::{Result, bail};
-use octant_conformance::layers::{self, LAYERS, Layer};
+use octant_conformance::layers;
 use octant_conformance::{CUDA_SHORTFALLS, Shortfall, Suite, cases};
 use octant_runtime::Backend;
 use serde_json::json;
@@ -115,44 +115,17 @@ fn describe(backend: &dyn Backend) -> String {
 fn own_kernels(device: &str, progress: &mut Progress) -> Result<()> {
     let (device, reference) = (device::open(device, None)?, device::open("cpu", None)?);
     let start = Instant::now();
-    let mut checks: Vec<(String, Result<(), String>)> = LAYERS
-        .iter()
-        .map(|layer| (layer.describe(), own_kernel(layer, &*device, &*reference, progress.as_json)))
-        .collect();
-    let magnitudes = layers::check_magnitudes(&*device, &*reference).map_err(|error| error.to_string());
-    checks.push(("numbers of all sizes".to_string(), magnitudes.and_then(within_tolerance)));
-    let nan = match layers::check_nan(&*device) {
-        Ok([found, expected]) if found == expected => Ok(()),
-        Ok([found, expected]) => Err(format!("{found} results are NaN instead of {expected}")),
-        Err(error) => Err(error.to_string()),
-    };
-    checks.push(("NaN stays NaN".to_string(), nan));
+    let checks = layers::check_all(&*device, &*reference, &mut |layer, difference| {
+        if progress.as_json {
+            let kernels = layer.program().map(|(program, _)| octant_pjrt::called_kernels(&program.graph)).ok();
+            let (layer, found) = (layer.describe(), difference.found);
+            Json::line(json!({ "event": "layer", "layer": layer, "difference": found, "kernels": kernels }));
+        }
+    });
     let passed = checks.iter().filter(|(_, outcome)| outcome.is_ok()).count();
     let failures = checks.into_iter().filter_map(|(name, outcome)| Some((name, outcome.err()?))).collect();
     progress.group("our kernels", passed, failures, start.elapsed());
     Ok(())
-}
-
-fn within_tolerance(difference: layers::LayerDifference) -> Result<(), String> {
-    match difference.is_right() {
-        true => Ok(()),
-        false => Err(format!(
-            "{:.1e} away from the processor's result, {:.1e} is allowed",
-            difference.found, difference.allowed
-        )),
-    }
-}
-
-fn own_kernel(layer: &Layer, device: &dyn Backend, reference: &dyn Backend, as_json: bool) -> Result<(), String> {
-    let difference = layer.check(device, reference).map_err(|error| error.to_string())?;
-    let (program, _) = layer.program().map_err(|error| error.to_string())?;
-    let kernels = octant_pjrt::called_kernels(&program.graph);
-    if as_json {
-        Json::line(
-            json!({ "event": "layer", "layer": layer.describe(), "difference": difference.found, "kernels": kernels }),
-        );
-    }
-    within_tolerance(difference)
 }
 
 /// The summary, and what to send to the project if something is wrong.

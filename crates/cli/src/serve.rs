@@ -2,9 +2,9 @@
 
 use crate::device::DeviceFlags;
 use crate::output::{Json, count, duration, line};
-use crate::{Ending, compiling, fetching, opened};
+use crate::{Ending, compiling, opened};
 use anyhow::{Context, Result, bail};
-use octant_predict::{ModelChoice, Network, PredictOptions};
+use octant_predict::{Opening, PredictOptions, is_channels_first};
 use octant_serve::{ModelSource, ServeEvent, ServeOptions, Server};
 use serde_json::json;
 use std::net::{IpAddr, SocketAddr};
@@ -129,17 +129,12 @@ fn seconds(flag: &str, value: f64) -> Result<Duration> {
 }
 
 fn options(arguments: &Arguments) -> Result<ServeOptions> {
-    let channels_first = match arguments.layout.as_str() {
-        "nchw" => true,
-        "nhwc" => false,
-        other => bail!("there is no layout \"{other}\"; use nchw or nhwc"),
-    };
     let reload = seconds("--reload", arguments.reload)?;
     let bytes = |mebibytes: usize| mebibytes.saturating_mul(1 << 20);
     Ok(ServeOptions {
         names: arguments.name.clone(),
         token: arguments.token.clone().or_else(|| std::env::var("OCTANT_SERVE_TOKEN").ok()),
-        channels_first,
+        channels_first: is_channels_first(&arguments.layout)?,
         max_batch: arguments.max_batch,
         max_delay: seconds("--max-delay", arguments.max_delay / 1e3)?,
         queue: arguments.queue,
@@ -161,22 +156,15 @@ fn sources(arguments: &Arguments) -> Result<Vec<ModelSource>> {
             _ => (None, given.as_str()),
         };
         let path = Path::new(given);
-        let entry = if path.exists() { None } else { Some(octant_zoo::find(given)) };
-        let (network, watched) = match entry {
-            Some(Ok(entry)) => {
-                of_models += 1;
-                (of_model(entry, arguments.weights.as_deref())?, None)
-            }
-            // A path that is not there reads like a path, a name like the name of a model.
-            Some(Err(error)) if path.components().count() == 1 => {
-                bail!("there is no run or file {given}, and {error}")
-            }
-            Some(Err(_)) | None => {
-                let file = opened::network(path, arguments.checkpoint.as_deref().filter(|_| path.is_dir()))?;
-                of_runs += usize::from(path.is_dir());
-                (file.network()?, Some(path.to_path_buf()))
-            }
+        let is_model = !path.exists();
+        of_models += usize::from(is_model);
+        of_runs += usize::from(path.is_dir());
+        let opening = Opening {
+            weights: arguments.weights.clone().filter(|_| is_model),
+            checkpoint: arguments.checkpoint.clone().filter(|_| path.is_dir()),
+            ..Opening::of(path)
         };
+        let (network, watched) = (opened::network(&opening)?, (!is_model).then(|| path.to_path_buf()));
         let default = || path.file_stem().filter(|_| path.is_file()).or(path.file_name());
         let name = name.or_else(|| Some(default()?.to_string_lossy().into_owned()));
         let name = name.with_context(|| format!("{given} has no name; give NAME={given}"))?;
@@ -190,20 +178,6 @@ fn sources(arguments: &Arguments) -> Result<Vec<ModelSource>> {
         bail!("--checkpoint chooses among those of runs, and none is named; remove it");
     }
     Ok(sources)
-}
-
-fn of_model(entry: &'static octant_zoo::ModelEntry, weights: Option<&Path>) -> Result<Network> {
-    let choice = ModelChoice::default();
-    let Some(weights) = weights else {
-        bail!("{} needs weights: give --weights pretrained, a file, or random to measure its speed alone", entry.name);
-    };
-    if weights == Path::new("random") {
-        eprintln!("{}: random weights; good for measuring speed alone", entry.name);
-        return Ok(Network::of_model(entry, None, &choice)?);
-    }
-    let network = Network::of_model(entry, Some(&fetching::weights(weights, entry)?), &choice)?;
-    network.remarks.iter().for_each(|remark| eprintln!("{remark}"));
-    Ok(network)
 }
 
 fn print(event: &ServeEvent, json: bool) {

@@ -2,16 +2,12 @@
 
 use crate::output::{Json, duration, line};
 use octant_runtime::{Occupation, PartTiming, Timeline};
-use serde_json::json;
 use std::path::Path;
 
 /// Prints what took the most time, and where the trace lies.
 pub(crate) fn report(timeline: &Timeline, path: &Path, as_json: bool) {
     match as_json {
-        true => {
-            let (busy, waiting) = timeline.occupation().map(|share| (share.busy, share.waiting)).unzip();
-            Json::line(json!({ "event": "trace", "path": path, "busy_share": busy, "waiting_share": waiting }));
-        }
+        true => Json::line(octant_run::trace_json(path, timeline)),
         false => {
             show(&timeline.parts());
             if let Some(Occupation { busy, waiting }) = timeline.occupation() {

@@ -1,7 +1,6 @@
 //! The `train` command: flags into a job, events into text or JSON lines.
 
 mod arguments;
-mod curve;
 mod interrupt;
 mod summary;
 

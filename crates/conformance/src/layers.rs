@@ -243,6 +243,37 @@ pub fn check_nan(device: &dyn Backend) -> Result<[usize; 2], RuntimeError> {
     Ok([are_nan, 6 * outputs + 6 * inputs + 6 * outputs + 9 * inputs - 6])
 }
 
+/// Every layer, numbers of all sizes and NaN, each with what is wrong. `observer` sees the differences of layers as they come.
+pub fn check_all(
+    device: &dyn Backend,
+    reference: &dyn Backend,
+    observer: &mut dyn FnMut(&Layer, LayerDifference),
+) -> Vec<(String, Result<(), String>)> {
+    let within_tolerance = |difference: Result<LayerDifference, RuntimeError>| match difference {
+        Ok(difference) if difference.is_right() => Ok(()),
+        Ok(LayerDifference { found, allowed }) => {
+            Err(format!("{found:.1e} away from the processor's result, {allowed:.1e} is allowed"))
+        }
+        Err(error) => Err(error.to_string()),
+    };
+    let mut checks: Vec<(String, Result<(), String>)> = Vec::new();
+    for layer in &LAYERS {
+        let difference = layer.check(device, reference);
+        if let Ok(difference) = difference {
+            observer(layer, difference);
+        }
+        checks.push((layer.describe(), within_tolerance(difference)));
+    }
+    checks.push(("numbers of all sizes".into(), within_tolerance(check_magnitudes(device, reference))));
+    let nan = match check_nan(device) {
+        Ok([found, expected]) if found == expected => Ok(()),
+        Ok([found, expected]) => Err(format!("{found} results are NaN instead of {expected}")),
+        Err(error) => Err(error.to_string()),
+    };
+    checks.push(("NaN stays NaN".into(), nan));
+    checks
+}
+
 /// Numbers of −1 to 1 from a small generator.
 fn random(shape: &Shape, seed: u32) -> Result<HostTensor, RuntimeError> {
     let mut state = seed;

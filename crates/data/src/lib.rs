@@ -25,6 +25,7 @@ mod sample;
 mod sampler;
 pub mod synth;
 pub mod transforms;
+mod watched;
 
 pub use cached::Cached;
 pub use classes::{Matched, NAMES_FILE, listed};
@@ -40,3 +41,4 @@ pub use sample::{AnyImage, Dataset, GroundTruthImage, GroundTruthObject, IGNORED
 pub use sample::{Sample, Target, Transform};
 pub use sampler::{LastBatch, Permutation, Position, Sampler};
 pub use transforms::{Pipeline, TransformStep};
+pub use watched::Watched;

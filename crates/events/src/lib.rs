@@ -9,6 +9,7 @@
 //! keeps where its values lie, [`RawRecords`] reads it record by record, [`edit_files`] copies parts of it. A [`Selection`] names
 //! files, runs, tags and steps, which are copied, merged, renamed, exported as tables and imported from them.
 
+mod blocks;
 mod chart;
 mod copy;
 mod edit;
@@ -34,6 +35,7 @@ mod window;
 mod wire;
 mod writer;
 
+pub use blocks::block_plot;
 pub use chart::{Chart, Curve};
 pub use copy::{Copied, filter_files, merge_files, remove_tags, rename_tags};
 pub use crc32c::crc32c;
@@ -51,10 +53,10 @@ pub use reader::{RawRecord, RawRecords, files_of, read_events, read_run};
 pub use record::{Damage, framed, masked, write_record};
 pub use rundir::{Lengths, RunDirectory};
 pub use runs::{RunFolder, find_runs};
-pub use select::{Input, Selection, StepsSeen};
+pub use select::{Input, SelectedValue, Selection, StepsSeen};
 pub use series::{GRAPH_TAG, Kind, Location, Series};
 pub use steps::StepRange;
-pub use table::{Table, cells, non_finite, quoted, read_table};
+pub use table::{Table, cells, metrics_json, non_finite, number_json, quoted, read_table};
 pub use wandb::{WandbRun, WandbWriter};
 pub use wire::Span;
 pub use writer::EventWriter;

@@ -11,6 +11,8 @@ pub(crate) use read::{Field, fields};
 pub use tensor::TensorValue;
 pub(crate) use write::{Message, varint};
 
+use std::fmt;
+
 /// Numbers of the fields of an `Event`.
 pub(crate) mod event_field {
     pub const WALL_TIME: u32 = 1;
@@ -85,6 +87,24 @@ pub enum Value {
     Tensor(TensorValue),
     /// Something that is neither written nor understood here.
     Other,
+}
+
+/// What it is, in a few words.
+impl fmt::Display for Value {
+    fn fmt(&self, out: &mut fmt::Formatter) -> fmt::Result {
+        match self {
+            Value::Scalar(number) => write!(out, "{number}"),
+            Value::Image { height, width, png } => write!(out, "image of {height}×{width}, {} bytes", png.len()),
+            Value::Text(text) => write!(out, "text of {} lines", text.lines().count()),
+            Value::Histogram(histogram) => write!(out, "histogram from {} to {}", histogram.min, histogram.max),
+            Value::Settings(settings) => write!(out, "{} settings", settings.len()),
+            Value::Metrics(metrics) => write!(out, "metrics {}", metrics.join(", ")),
+            Value::Finished => write!(out, "finished"),
+            Value::Failed => write!(out, "failed"),
+            Value::Tensor(tensor) => write!(out, "tensor of shape {:?}", tensor.shape),
+            Value::Other => write!(out, "something else"),
+        }
+    }
 }
 
 /// A setting of a run.

@@ -1,6 +1,8 @@
 //! Which files, runs, tags and steps are meant.
 
-use crate::{EventsError, RunFolder, StepRange, files_of, find_runs};
+use crate::{Event, EventContent, EventsError, RunFolder, StepRange, Value};
+use crate::{files_of, find_runs, number_json, read_events};
+use serde_json::json;
 use std::collections::HashSet;
 use std::path::{Component, Path, PathBuf};
 use wildmatch::WildMatch;
@@ -29,6 +31,34 @@ pub struct Input {
     pub name: String,
 }
 
+/// A value of an event file.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SelectedValue {
+    /// What its run is called.
+    pub run: String,
+    /// Its step.
+    pub step: i64,
+    /// Seconds since 1970.
+    pub wall_time: f64,
+    /// Its tag.
+    pub tag: String,
+    /// The value.
+    pub value: Value,
+}
+
+impl SelectedValue {
+    /// As an object: scalars as numbers, the rest in words.
+    pub fn json(&self) -> serde_json::Value {
+        let SelectedValue { run, step, wall_time, tag, value } = self;
+        let mut object = json!({ "run": run, "step": step, "tag": tag, "wall_time": wall_time });
+        match value {
+            Value::Scalar(number) => object["value"] = number_json((*number).into()),
+            _ => object["text"] = value.to_string().into(),
+        }
+        object
+    }
+}
+
 impl Selection {
     /// The event files of the runs that are meant.
     pub fn inputs(&self) -> Result<Vec<Input>, EventsError> {
@@ -54,6 +84,24 @@ impl Selection {
             true => Err(EventsError::Refused("no event file is in the runs that were named".into())),
             false => Ok(inputs),
         }
+    }
+
+    /// The values that are meant, by run and step, and the steps of all whose tags are.
+    pub fn values(&self) -> Result<(Vec<SelectedValue>, StepsSeen), EventsError> {
+        let (mut selected, mut steps) = (Vec::new(), StepsSeen::default());
+        for input in self.inputs()? {
+            for Event { step, wall_time, content, .. } in read_events(&input.path)? {
+                let EventContent::Values(values) = content else { continue };
+                for (tag, value) in values.into_iter().filter(|(tag, _)| self.wants_tag(tag)) {
+                    steps.add(step);
+                    if self.wants(step, &tag) {
+                        selected.push(SelectedValue { run: input.name.clone(), step, wall_time, tag, value });
+                    }
+                }
+            }
+        }
+        selected.sort_by(|a, b| (&a.run, a.step).cmp(&(&b.run, b.step)));
+        Ok((selected, steps))
     }
 
     /// Whether a value is meant.

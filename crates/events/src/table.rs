@@ -1,6 +1,7 @@
 //! Tables of numbers as CSV, one row per epoch.
 
 use crate::EventsError;
+use serde_json::Map;
 use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -70,6 +71,16 @@ pub fn quoted(cell: &str) -> String {
         true => format!("\"{}\"", cell.replace('"', "\"\"")),
         false => cell.to_string(),
     }
+}
+
+/// Metrics as an object; what is not a number is null.
+pub fn metrics_json(metrics: &[(String, f64)]) -> Map<String, serde_json::Value> {
+    metrics.iter().map(|(name, value)| (name.clone(), (*value).into())).collect()
+}
+
+/// JSON of a number; one that is not finite is a word, as in every table: `null` would hide which it was.
+pub fn number_json(value: f64) -> serde_json::Value {
+    non_finite(value).map_or_else(|| value.into(), Into::into)
 }
 
 /// How numbers that are not finite are written in every table and every JSON line; the same words are read back. JSON itself

@@ -1,7 +1,10 @@
 //! Masks: thresholds, roundings, and crops that a mask decides.
 
 use crate::geometry::PixelWindow;
+use crate::semantics::named_enum;
 use crate::{Channel, Image};
+use std::fmt;
+use std::str::FromStr;
 
 /// When a value belongs to the mask.
 #[derive(Debug, Clone, Copy, PartialEq, serde::Serialize, serde::Deserialize)]
@@ -27,18 +30,18 @@ impl Threshold {
     }
 }
 
-/// How floats become whole numbers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Rounding {
-    /// Down: `floor`.
-    Floor,
-    /// Towards zero: what a cast to an integer does.
-    Truncate,
-    /// To the nearest, ties to the even neighbor: `tf.round`, `torch.round`, `numpy.round`.
-    HalfEven,
-    /// To the nearest, ties up: `floor(x + 0.5)`, what a cast of `x + 0.5` gives for values that are not negative.
-    HalfUp,
+named_enum! {
+    /// How floats become whole numbers.
+    Rounding, "rounding", {
+        /// Down: `floor`.
+        Floor = "floor",
+        /// Towards zero: what a cast to an integer does.
+        Truncate = "truncate",
+        /// To the nearest, ties to the even neighbor: `tf.round`, `torch.round`, `numpy.round`.
+        HalfEven = "half-even",
+        /// To the nearest, ties up: `floor(x + 0.5)`, what a cast of `x + 0.5` gives for values that are not negative.
+        HalfUp = "half-up",
+    }
 }
 
 impl Rounding {

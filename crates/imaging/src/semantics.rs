@@ -37,6 +37,7 @@ macro_rules! named_enum {
         }
     };
 }
+pub(crate) use named_enum;
 
 named_enum! {
     /// The library whose arithmetic is followed, down to its rounding.

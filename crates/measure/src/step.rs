@@ -11,6 +11,7 @@ use octant_runtime::{
 use octant_tensor::HostTensor;
 use octant_train::step::{StepOptions, StepPlan, prediction};
 use octant_train::{InFlight, Session};
+use serde_json::{Value, json};
 use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Instant;
@@ -22,6 +23,16 @@ pub enum StepMode {
     Train,
     /// Forward alone.
     Infer,
+}
+
+impl StepMode {
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            StepMode::Train => "train",
+            StepMode::Infer => "infer",
+        }
+    }
 }
 
 impl FromStr for StepMode {
@@ -73,6 +84,46 @@ pub struct StepFigures {
     pub gemm_gflops: f64,
     /// Where the time went, if it was recorded.
     pub timeline: Option<Timeline>,
+}
+
+impl StepFigures {
+    /// As an object whose `event` is `done`: the line that [`PeerRun`](crate::PeerRun) reads of a process.
+    pub fn json(&self, subject: &Subject, device: &str, request: &StepRequest) -> Value {
+        let (step, ms) = (&self.step, |seconds: f64| seconds * 1e3);
+        let mut object = json!({
+            "event": "done", "model": subject.name, "mode": request.mode.name(), "batch_size": subject.batch_size,
+            "size": subject.size, "precision": request.precision, "device": device, "peak_rss_bytes": self.peak_bytes,
+        });
+        let figures = match request.latency {
+            true => json!({
+                "calls": step.count(), "latency_ms_p50": ms(step.at(0.5)), "latency_ms_p95": ms(step.at(0.95)),
+                "latency_ms_p99": ms(step.at(0.99)), "latency_ms_least": ms(step.least()),
+                "latency_ms_most": ms(step.at(1.0)),
+            }),
+            false => json!({
+                "optimizer": subject.phase.optimizer.name(), "images_per_second": self.images_per_second(subject),
+                "steps": step.count(), "step_ms_median": ms(step.median()), "step_ms_least": ms(step.least()),
+                "step_ms_p90": ms(step.at(0.9)), "step_spread": step.spread(), "first_step_s": self.first,
+                "start_to_first_step_s": self.start_to_first, "compile_s": self.cost.compile_time.as_secs_f64(),
+                "planned_bytes": self.memory.peak(), "gflop_per_second": self.gflops(),
+                "gemm_gflop_per_second": self.gemm_gflops, "gemm_share": self.gflops() / self.gemm_gflops,
+            }),
+        };
+        if let (Value::Object(object), Value::Object(figures)) = (&mut object, figures) {
+            object.extend(figures);
+        }
+        object
+    }
+
+    /// By the median step.
+    pub fn images_per_second(&self, subject: &Subject) -> f64 {
+        subject.batch_size as f64 / self.step.median()
+    }
+
+    /// Arithmetic per second of the median step.
+    pub fn gflops(&self) -> f64 {
+        self.cost.flops / self.step.median() / 1e9
+    }
 }
 
 /// Calls before the first that counts: caches and clocks settle.

@@ -1,9 +1,13 @@
 //! Whether a network predicts the same at every batch size: what `octant selftest models` runs on a device.
 
 use crate::error::{Result, refuse};
-use crate::predictor::Predictor;
 use crate::programs::{Key, Layer};
+use crate::{ModelChoice, Network, PredictOptions, Predictor};
+use octant_nn::Precision;
+use octant_runtime::Backend;
 use octant_tensor::{DType, Shape};
+use octant_zoo::ModelEntry;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// One batch size of a network, compared with its predictions one image at a time.
@@ -66,6 +70,34 @@ impl Predictor {
         let difference = differences.fold(0.0, f64::max) / largest.max(f64::MIN_POSITIVE);
         Ok(BatchCheck { batch, difference, first, run: shortest })
     }
+}
+
+/// Differences between a row of a batch and the same image alone, as a share of the largest output: sums in another order, rounded
+/// to 8 bits layer by layer, or to 11 where products of f32 are fast. A row of another image is about 1 away.
+const ALLOWED: [(Precision, f64); 2] = [(Precision::Bf16, 0.15), (Precision::F32, 1e-2)];
+
+/// Checks a model with random weights at several batch sizes; what is wrong is a sentence. `observer` sees what was measured.
+pub fn check_model(
+    entry: &'static ModelEntry,
+    backend: &Arc<dyn Backend>,
+    precision: Precision,
+    batches: &[usize],
+    observer: &mut dyn FnMut(BatchCheck),
+) -> Vec<Result<(), String>> {
+    let choice = ModelChoice { precision, ..ModelChoice::default() };
+    let allowed = ALLOWED.iter().find(|(known, _)| *known == precision).map_or(1e-2, |(_, allowed)| *allowed);
+    let network = Network::of_model(entry, None, &choice);
+    let predictor = network.and_then(|network| Predictor::new(network, backend, PredictOptions::default()));
+    let mut check = |&batch: &usize| -> Result<(), String> {
+        let predictor = predictor.as_ref().map_err(ToString::to_string)?;
+        let check = predictor.check_batch(batch).map_err(|error| error.to_string())?;
+        observer(check);
+        match check.difference > allowed {
+            true => Err(format!("{:.1e} away from one image at a time, {allowed:.1e} is allowed", check.difference)),
+            false => Ok(()),
+        }
+    };
+    batches.iter().map(&mut check).collect()
 }
 
 /// Pixels of an image that has edges and noise.

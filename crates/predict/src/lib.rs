@@ -24,6 +24,7 @@
 mod cancel;
 mod check;
 mod decode;
+mod description;
 mod downloads;
 pub mod draw;
 mod error;
@@ -32,6 +33,7 @@ mod export;
 mod features;
 mod job;
 mod network;
+mod opening;
 mod prediction;
 mod predictor;
 mod programs;
@@ -43,14 +45,15 @@ pub mod weights;
 mod writer;
 
 pub use cancel::Cancel;
-pub use check::BatchCheck;
+pub use check::{BatchCheck, check_model};
 pub use decode::PreparedImage;
 pub use downloads::{Downloads, PRETRAINED, Progress};
 pub use error::{PredictError, Result};
 pub use evaluate::{EvalOptions, Evaluation};
 pub use export::{
-    CalibrationOptions, CalibrationReport, ExportCheck, ExportFormat, ExportedFacts, OnnxExport, PeerChoice,
-    PeerRuntime, StablehloExport, check_export, exported_network,
+    Calibrated, CalibrationOptions, CalibrationReport, ExportBatch, ExportCheck, ExportFormat, ExportOptions,
+    ExportTarget, ExportedFacts, ExportedFile, ExportedProgram, OnnxExport, PeerChoice, PeerRuntime, StablehloExport,
+    check_export, exported_network,
 };
 pub use features::{Distances, Extractor, separation, write_features};
 pub use job::JobEvent;
@@ -60,6 +63,7 @@ pub use octant_export::onnx::OnnxModel;
 pub use octant_export::stablehlo::{StablehloContainer, StablehloModel};
 pub use octant_export::{Port, WrittenFiles};
 pub use octant_metrics::boxes::Suppression;
+pub use opening::{Opening, RANDOM, is_channels_first, refuse_box_rules};
 pub use prediction::{Boxes, Classes, Mask, Names, Output, Prediction, Values, csv_field};
 pub use predictor::{Input, PredictOptions, Predictor, PredictorMemory};
 pub use programs::{Layer, RowShape};

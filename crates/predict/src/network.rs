@@ -59,6 +59,8 @@ pub struct Network {
     pub int8: Option<Arc<Int8Ranges>>,
     /// Where the weights came from.
     pub source: WeightSource,
+    /// The license of published weights.
+    pub license: Option<String>,
     /// What should be known of them: a head that was initialized at random, their license.
     pub remarks: Vec<String>,
 }
@@ -96,11 +98,19 @@ impl NetworkFile {
     /// The best weights of a run directory, those of a checkpoint's directory, or a file of weights that names its network, such
     /// as one that a run or Ultralytics wrote.
     pub fn open(path: &Path) -> Result<NetworkFile> {
-        let checkpoint = path.join("model.safetensors");
-        match path.is_dir() {
-            true if checkpoint.is_file() => NetworkFile::of_file(&checkpoint),
-            true => NetworkFile::of_run(path, None),
-            false => NetworkFile::of_file(path),
+        NetworkFile::named(path, None)
+    }
+
+    /// The same, with the name of the run's checkpoint.
+    pub fn named(path: &Path, checkpoint: Option<&str>) -> Result<NetworkFile> {
+        let (name, weights) = (path.display(), path.join("model.safetensors"));
+        match (path.join("config.toml").is_file(), checkpoint) {
+            (true, _) => NetworkFile::of_run(path, checkpoint),
+            (false, None) if weights.is_file() => NetworkFile::of_file(&weights),
+            (false, _) if path.is_dir() => refuse!("{name} holds no run (it has no config.toml)"),
+            (false, _) if !path.exists() => refuse!("there is no {name}{}", octant_recipe::nearest_run(path)),
+            (false, Some(_)) => refuse!("`checkpoint` chooses among those of a run, and {name} is a file"),
+            (false, None) => NetworkFile::of_file(path),
         }
     }
 
@@ -170,6 +180,7 @@ impl NetworkFile {
             trained_on,
             int8: None,
             source,
+            license: None,
             remarks,
         })
     }
@@ -200,7 +211,10 @@ impl Network {
             let model = (entry.build)(outputs);
             let (specs, _) = octant_zoo::describe(&*model, entry.preprocessing.input)?;
             let values = specs.iter().map(|spec| spec.initial(choice.seed)).collect();
-            remarks.push(format!("no --weights: random ones from --seed {}", choice.seed));
+            remarks.push(format!(
+                "{}: random weights, from seed {}; good for measuring speed alone",
+                entry.name, choice.seed
+            ));
             let (recipe, card) = (of_card(&Card::default(), entry)?, Card::default());
             return Ok(Network::bound(recipe, outputs, card, specs, values, WeightSource::default(), remarks, choice));
         };
@@ -257,7 +271,7 @@ impl Network {
         let names = if card.names.is_empty() { published() } else { card.names };
         let (trained_on, warm_up) = (card.image, card.warm_up);
         let values = Values::of(&specs, values);
-        Network { recipe, outputs, names, values, warm_up, trained_on, int8: None, source, remarks }
+        Network { recipe, outputs, names, values, warm_up, trained_on, int8: None, source, license: None, remarks }
     }
 
     /// Its line of the zoo.

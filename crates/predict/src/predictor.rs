@@ -3,7 +3,6 @@
 use crate::decode::{self, Decoder, Form, Preparation, PreparedImage};
 use crate::error::{Result, refusal, refuse};
 use crate::export::OutputKind;
-use crate::network::described;
 use crate::programs::{Key, Programs, RowShape};
 use crate::{Cancel, Layer, Network, NetworkFile, OnnxExport, Output, Prediction};
 use octant_data::decode::{self as files, Channels, DecodeOptions, read_image};
@@ -152,15 +151,6 @@ impl Predictor {
     /// Height and width of what the network sees; none where that follows each image.
     pub fn image_size(&self) -> Option<[usize; 2]> {
         self.preparation.size()
-    }
-
-    /// How images are prepared, in words.
-    pub fn preprocessing(&self) -> String {
-        let normalized = match self.network.recipe.normalize {
-            octant_recipe::NormalizationMode::Model => "normalized as the model's published weights expect it",
-            octant_recipe::NormalizationMode::None => "not normalized",
-        };
-        format!("{}; {normalized}", self.preparation.describe(described))
     }
 
     /// Reads an image file with the channels that the network wants.

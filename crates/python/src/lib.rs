@@ -13,7 +13,6 @@ mod command;
 mod dlpack;
 mod error;
 mod evaluate;
-mod export;
 mod imaging;
 mod input;
 mod library;

@@ -3,10 +3,8 @@
 use crate::error::refused;
 use crate::value::from_json;
 use octant_recipe::built_in;
-use octant_zoo::ModelTask;
 use octant_zoo::registry::ENTRIES;
 use pyo3::prelude::*;
-use serde_json::json;
 
 /// The recipes that come with Octant, by name, with what they are for.
 #[pyfunction]
@@ -24,19 +22,5 @@ pub(crate) fn recipe<'py>(py: Python<'py>, name: &str) -> PyResult<Bound<'py, Py
 /// The models that can be trained.
 #[pyfunction]
 pub(crate) fn models(py: Python) -> PyResult<Vec<Bound<PyAny>>> {
-    let described = |entry: &octant_zoo::ModelEntry| {
-        let task = match entry.task {
-            ModelTask::Classify => "classify",
-            ModelTask::Segment => "segment",
-            ModelTask::Detect => "detect",
-            ModelTask::Translate => "image-to-image",
-        };
-        let preprocessing = &entry.preprocessing;
-        json!({
-            "name": entry.name, "aliases": entry.aliases, "family": entry.family, "task": task, "classes": entry.classes,
-            "input": preprocessing.input, "license": entry.license,
-            "weights": entry.published().map(|published| published.url),
-        })
-    };
-    ENTRIES.iter().map(|entry| from_json(py, &described(entry))).collect()
+    ENTRIES.iter().map(|entry| from_json(py, &entry.json())).collect()
 }

@@ -2,20 +2,19 @@
 
 use crate::array::Array;
 use crate::error::refused;
-use crate::export::{ExportOptions, export, is_channels_first};
 use crate::input::{Item, decoded, items};
 use crate::library::{Level, downloads, log, refuse_fork};
 use crate::prediction::{Original, PyPrediction};
 use crate::value::from_json;
 use octant_imaging::Image;
-use octant_nn::Precision;
 use octant_predict::{
-    Cancel, ModelChoice, Network, NetworkFile, PredictOptions, Prediction, Predictor, Sources, Suppression,
+    Cancel, ExportBatch, ExportOptions, ExportTarget, Network, Opening, PredictOptions, Prediction, Predictor, Sources,
+    Suppression, refuse_box_rules,
 };
 use octant_recipe::TaskOutput;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 /// Files per call of the predictor.
@@ -27,103 +26,25 @@ const TOGETHER: usize = 8;
 pub(crate) struct Model {
     pub predictor: Arc<Predictor>,
     /// The run or file, to open the network once more.
-    pub opening: Opening,
+    opening: Opening,
+    names: Option<Vec<String>>,
 }
 
-/// How the network of a model was found.
-pub(crate) struct Opening {
-    pub source: PathBuf,
-    pub weights: Option<PathBuf>,
-    pub checkpoint: Option<String>,
-    pub classes: Option<usize>,
-    pub partial: bool,
-    pub precision: Option<Precision>,
-    pub names: Option<Vec<String>>,
-}
-
-impl Opening {
-    /// The network of a run, of a file of weights that names it, or of a model with weights.
+impl Model {
+    /// The network once more.
     pub fn network(&self) -> PyResult<Network> {
-        let mut network = match &self.weights {
-            Some(weights) => self.of_model(weights)?,
-            None => self.of_file()?,
-        };
-        if let Some(names) = &self.names {
-            network.names = names.clone();
-        }
-        Ok(network)
-    }
-
-    fn of_model(&self, weights: &Path) -> PyResult<Network> {
-        let name = self.source.to_string_lossy();
-        if self.checkpoint.is_some() {
-            return Err(refused(format!("`checkpoint` chooses among those of a run, and {name} is a model")));
-        }
-        if self.source.exists() {
-            return Err(refused(format!("`weights` is for models; {name} has weights of its own; remove it")));
-        }
-        let entry = octant_zoo::find(&name).map_err(refused)?;
-        let random = weights == Path::new("random");
-        let path = match random {
-            true => None,
-            false => Some(downloads().weights(weights, entry, &mut |_, _, _| {}).map_err(refused)?),
-        };
-        let choice = ModelChoice {
-            classes: self.classes,
-            partial: self.partial,
-            precision: self.precision.unwrap_or_default(),
-            ..ModelChoice::default()
-        };
-        let network = Network::of_model(entry, path.as_deref(), &choice).map_err(refused)?;
-        network.remarks.iter().for_each(|remark| log(Level::Info, remark));
-        Ok(network)
-    }
-
-    fn of_file(&self) -> PyResult<Network> {
-        let source = &self.source;
-        let (name, is_run) = (source.display(), source.join("config.toml").is_file());
-        if !source.exists() {
-            return Err(match octant_zoo::find(&source.to_string_lossy()) {
-                Ok(entry) => refused(format!(
-                    "{} needs weights: give weights=\"pretrained\", a file, or \"random\" to measure its speed alone",
-                    entry.name
-                )),
-                Err(error) if source.components().count() == 1 => {
-                    refused(format!("there is no run or file {name}, and {error}"))
-                }
-                Err(_) => refused(format!("there is no {name}; give a run, a file of weights, or the name of a model")),
-            });
-        }
-        let file = match (is_run, &self.checkpoint) {
-            (true, checkpoint) => NetworkFile::of_run(source, checkpoint.as_deref()),
-            (false, None) => NetworkFile::open(source),
-            (false, Some(_)) => {
-                return Err(refused(format!("`checkpoint` chooses among those of a run, and {name} is none")));
-            }
-        };
-        let mut file = file.map_err(refused)?;
-        if self.classes.is_some() || self.partial {
-            return Err(refused(format!(
-                "`classes` and `partial` are for models; {name} has a head already; remove them"
-            )));
-        }
-        if let Some(precision) = self.precision {
-            file = file.with_precision(precision);
-        }
-        file.remarks.iter().for_each(|remark| log(Level::Warning, remark));
-        file.network().map_err(refused)
+        opened(&self.opening, self.names.as_deref())
     }
 }
 
-/// Refuses options that a network would ignore.
-fn refuse_ignored(network: &Network, given: &[(&str, bool, TaskOutput, &str)]) -> PyResult<()> {
-    let output = network.output().map_err(refused)?;
-    match given.iter().find(|(_, is_given, of, _)| *is_given && *of != output) {
-        Some((name, _, _, whose)) => {
-            Err(refused(format!("`{name}` is for {whose}; {} is none; remove it", network.recipe.model)))
-        }
-        None => Ok(()),
+/// The network of a run, of a file of weights that names it, or of a model with weights.
+fn opened(opening: &Opening, names: Option<&[String]>) -> PyResult<Network> {
+    let mut network = opening.network(&downloads(), &mut |_, _, _| {}).map_err(refused)?;
+    network.remarks.iter().for_each(|remark| log(Level::Info, remark));
+    if let Some(names) = names {
+        network.names = names.to_vec();
     }
+    Ok(network)
 }
 
 /// A network with its weights on a device.
@@ -154,41 +75,31 @@ pub(crate) fn load(
 ) -> PyResult<Model> {
     refuse_fork()?;
     let precision = precision.map(octant_recipe::precision).transpose().map_err(refused)?;
-    let opening = Opening { source, weights, checkpoint, classes, partial, precision, names };
+    let opening = Opening { weights, checkpoint, classes, partial, precision, ..Opening::of(source) };
     let usual = PredictOptions::default();
     let boxes = Suppression {
-        score: share("conf", conf)?.unwrap_or(usual.boxes.score),
-        overlap: share("iou", iou)?.unwrap_or(usual.boxes.overlap),
+        score: conf.unwrap_or(usual.boxes.score),
+        overlap: iou.unwrap_or(usual.boxes.overlap),
         most: max_det.unwrap_or(usual.boxes.most),
         ..usual.boxes.clone()
     };
+    refuse_box_rules(&boxes).map_err(refused)?;
     let options = PredictOptions { boxes, side: size, tile: tile.unwrap_or(usual.tile), ..usual };
     py.detach(|| {
-        let network = opening.network()?;
-        let detectors = |name, is_given| (name, is_given, TaskOutput::Boxes, "detectors");
-        refuse_ignored(
-            &network,
-            &[
-                detectors("conf", conf.is_some()),
-                detectors("iou", iou.is_some()),
-                detectors("max_det", max_det.is_some()),
-                detectors("size", size.is_some()),
-                ("tile", tile.is_some(), TaskOutput::Image, "networks that make images"),
-            ],
-        )?;
+        let network = opened(&opening, names.as_deref())?;
+        let of_boxes = |name, is_given| (name, is_given, &[TaskOutput::Boxes][..], "detectors");
+        let ignored = network.refuse_ignored(&[
+            of_boxes("conf", conf.is_some()),
+            of_boxes("iou", iou.is_some()),
+            of_boxes("max_det", max_det.is_some()),
+            of_boxes("size", size.is_some()),
+            ("tile", tile.is_some(), &[TaskOutput::Image], "networks that make images"),
+        ]);
+        ignored.map_err(refused)?;
         let device = crate::library::device(device, threads)?;
         let predictor = Predictor::new(network, &device, options).map_err(refused)?;
-        Ok(Model { predictor: Arc::new(predictor), opening })
+        Ok(Model { predictor: Arc::new(predictor), opening, names })
     })
-}
-
-fn share(name: &str, value: Option<f32>) -> PyResult<Option<f32>> {
-    match value {
-        Some(value) if !(0.0..=1.0).contains(&value) => {
-            Err(refused(format!("`{name}` is a share from 0 to 1, not {value}")))
-        }
-        value => Ok(value),
-    }
 }
 
 impl Model {
@@ -288,7 +199,7 @@ impl Model {
         format: Option<&str>,
         opset: Option<i64>,
         half: bool,
-        layout: Option<&str>,
+        layout: Option<String>,
         batch: Option<usize>,
         image_size: Option<usize>,
         nms: bool,
@@ -296,11 +207,24 @@ impl Model {
         weights_beside: bool,
     ) -> PyResult<Bound<'py, PyAny>> {
         refuse_fork()?;
-        let channels_first = layout.map(is_channels_first).transpose()?;
-        let options =
-            ExportOptions { opset, half, channels_first, batch, image_size, nms, with_preprocessing, weights_beside };
-        let written = py.detach(|| export(self, &path, format, &options))?;
-        from_json(py, &written)
+        let options = ExportOptions {
+            opset,
+            half,
+            layout,
+            batch: batch.map_or(ExportBatch::Usual, ExportBatch::Of),
+            image_size,
+            boxes: nms.then(Suppression::prediction),
+            with_preprocessing,
+            weights_beside,
+        };
+        let written = py.detach(|| -> PyResult<_> {
+            let target = match format {
+                Some(format) => format.parse(),
+                None => ExportTarget::of_file(&path),
+            };
+            self.network()?.export(target.map_err(refused)?, &options, &path).map_err(refused)
+        })?;
+        from_json(py, &written.json())
     }
 
     /// The name of the model.

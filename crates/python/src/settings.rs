@@ -23,17 +23,11 @@ fn names(key: &FlaggedKey) -> impl Iterator<Item = String> {
 
 /// The job of a recipe, a recipe's file, or a run that is there, with these settings.
 pub(crate) fn job(recipe: &str, settings: &Bound<PyDict>, run_options: &[&str]) -> PyResult<TrainJob> {
-    let named = Path::new(recipe);
-    let is_run = named.join("config.toml").is_file();
-    let mut table = match is_run {
-        true => octant_recipe::config(named),
-        false => octant_recipe::table(recipe),
-    }
-    .map_err(refused)?;
+    let (mut table, is_run) = octant_recipe::recipe_or_run(recipe).map_err(refused)?;
     let usual = table.get("batch_size").and_then(|size| usize::try_from(size.as_integer()?).ok());
     write(settings, &mut table, run_options)?;
     let job = TrainJob::from_table(table, usual).map_err(refused)?;
-    Ok(if is_run { job.in_directory(named) } else { job })
+    Ok(if is_run { job.in_directory(Path::new(recipe)) } else { job })
 }
 
 /// Writes settings into a recipe's table. Lengths and flags come first, as on a command line; single keys have the last word.

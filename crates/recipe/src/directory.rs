@@ -1,7 +1,7 @@
 //! Which directory a run lives in, and whether it begins or resumes there.
 
 use crate::error::{refusal, refuse};
-use crate::{Recipe, Result};
+use crate::{Recipe, Result, nearest, table};
 use octant_archive::Archive;
 use octant_events::RunDirectory;
 use octant_train::checkpoint::Checkpoint;
@@ -25,6 +25,37 @@ pub fn config(run: &Path) -> Result<Table> {
     let text = std::fs::read_to_string(&path)
         .map_err(|_| refusal!("{} holds no run (it has no config.toml)", run.display()))?;
     text.parse().map_err(|error| refusal!("{} is damaged ({error}); the run has to be started over", path.display()))
+}
+
+/// The table of the recipe, the recipe's file or the run directory of that name, and whether it is a run.
+pub fn recipe_or_run(name: &str) -> Result<(Table, bool)> {
+    let path = Path::new(name);
+    if path.join("config.toml").is_file() {
+        return Ok((config(path)?, true));
+    }
+    match table(name) {
+        Err(_) if path.is_dir() => {
+            refuse!("{name} is a folder without config.toml, so it holds no run{}", nearest_run(path))
+        }
+        // Recipes have no folders in their names: a run is meant.
+        Err(_) if path.components().count() > 1 && !name.ends_with(".toml") => {
+            refuse!("there is no {name}{}", nearest_run(path))
+        }
+        table => Ok((table?, false)),
+    }
+}
+
+/// A run with nearly that name beside where it was looked for, as the rest of a sentence.
+pub fn nearest_run(run: &Path) -> String {
+    let beside = run.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let entries = std::fs::read_dir(beside).into_iter().flatten().flatten();
+    let runs = entries.filter(|entry| entry.path().join("config.toml").is_file());
+    let names: Vec<String> = runs.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+    let wanted = run.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    match nearest(&wanted, names.iter().map(String::as_str)) {
+        Some(near) => format!("; did you mean {}?", run.with_file_name(near).display()),
+        None => "; give the directory of a run, such as runs/NAME".into(),
+    }
 }
 
 /// The data that the run in a directory was trained on, where it is read from files.

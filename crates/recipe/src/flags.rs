@@ -97,10 +97,50 @@ pub fn apply_lengths(table: &mut Table, lengths: &PhaseLengths) -> Result<()> {
     Ok(())
 }
 
+/// A sentence of the library for a command line: keys in backquotes become flags, `` `batch_size = 8` `` becomes `--batch-size 8`.
+/// `is_ours` are keys outside of recipes that are flags of their own name; `as_flag` says, from a flag and the text after its key,
+/// whether the flag replaces the key.
+pub fn spelled(sentence: &str, is_ours: impl Fn(&str) -> bool, as_flag: impl Fn(&str, &str) -> bool) -> String {
+    let known = flags();
+    let flag = |key: &str| -> Option<String> {
+        // A flag reaches all phases, so their numbers do not matter; a key may be named without what it lies in.
+        let parts = key.split('.').map(|part| if part.parse::<usize>().is_ok() { "*" } else { part });
+        let path = parts.collect::<Vec<_>>().join(".");
+        let same = |key_path: &str| key_path == path || key_path.ends_with(&format!(".{path}"));
+        let found = known.iter().find(|known| same(&known.key_path)).and_then(|known| known.spec.flag.as_ref());
+        let ours = is_ours(key).then(|| key.replace('_', "-"));
+        found.map(|flag| flag.name.clone()).or(ours).map(|name| format!("--{name}"))
+    };
+    let mut spelled = String::new();
+    let parts: Vec<&str> = sentence.split('`').collect();
+    for (number, part) in parts.iter().enumerate() {
+        let (key, value) = part.split_once(" = ").map_or((*part, None), |(key, value)| (key, Some(value)));
+        let rest = parts.get(number + 1).copied().unwrap_or_default();
+        let named = if number % 2 == 1 { flag(key).filter(|flag| as_flag(flag, rest)) } else { None };
+        match (named, value) {
+            (Some(flag), Some("true") | None) => spelled += &flag,
+            (Some(flag), Some(value)) => spelled += &format!("{flag} {}", value.trim_matches('"')),
+            (None, _) if number % 2 == 1 => spelled += &format!("`{part}`"),
+            (None, _) => spelled += part,
+        }
+    }
+    spelled
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::{check, table};
+
+    #[test]
+    fn keys_become_flags_where_there_are_any() {
+        let with_flags = |sentence: &str| spelled(sentence, |key| key == "max_det", |_, _| true);
+        let text = with_flags("`batch_size = 8` or `cache = \"ram\"` fits; `data.dir`, not `nonsense`");
+        assert_eq!(text, "--batch-size 8 or --cache ram fits; --data, not `nonsense`");
+        assert_eq!(with_flags("`phases.1.schedule.lr` and `schedule.min_lr`"), "--lr and --min-lr");
+        assert_eq!(with_flags("`phases.0.schedule.patience`"), "`phases.0.schedule.patience`", "that of a plateau");
+        assert_eq!(with_flags("`max_det` is no key of a recipe"), "--max-det is no key of a recipe");
+    }
 
     #[test]
     fn every_flag_has_a_name_of_its_own() {

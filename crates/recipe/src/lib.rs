@@ -30,8 +30,8 @@ pub mod ultralytics;
 pub use auto::resolve_auto;
 pub use data::{Data, EvaluationData, LocalFiles, SOURCES, SourceEntry, Surroundings, data, evaluation_data};
 pub use directory::{
-    Opened, Resumable, begin, checkpoint_weights, choose, class_names, config, has_trained, of_run, resumable,
-    trained_on,
+    Opened, Resumable, begin, checkpoint_weights, choose, class_names, config, has_trained, nearest_run, of_run,
+    recipe_or_run, resumable, trained_on,
 };
 pub use error::{RecipeError, Result};
 pub use ineffective::ineffective;
@@ -44,6 +44,6 @@ pub use recipe::{
     NormKind, NormalizationMode, Per, PhaseRecipe, Recipe, ScheduleKind, ScheduleRecipe, ValidationPart,
 };
 pub use run::{fix_paths, follow_weights, mesh, mesh_of, plan, precision, weights};
-pub use tables::{BUILT_IN, built_in, check, set, set_text, table, text};
+pub use tables::{BUILT_IN, built_in, check, set, set_text, table, table_or_model, text};
 pub use task::{TASKS, TaskEntry, TaskOutput, best, model, smaller_is_better, task};
 pub use transform::{Transforms, image, transform};

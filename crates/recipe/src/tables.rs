@@ -36,6 +36,18 @@ pub const BUILT_IN: [&str; 24] = [
     include_str!("../recipes/demo-imagenet.toml"),
 ];
 
+/// The table of the recipe of that name, or of one for the model of that name.
+pub fn table_or_model(name: &str) -> Result<Table> {
+    match table(name) {
+        Err(_) if !name.ends_with(".toml") => {
+            let entry = octant_zoo::find(name)
+                .map_err(|error| refusal!("\"{name}\" is neither a recipe nor a model: {error}"))?;
+            Ok(crate::of_model(entry)?.to_table())
+        }
+        table => table,
+    }
+}
+
 /// The table of a built-in recipe, or of a file that ends in `.toml`.
 pub fn table(name: &str) -> Result<Table> {
     if name.ends_with(".toml") {

@@ -1,14 +1,9 @@
 //! Events of a run as JSON: the lines of `octant train --json`, and the dictionaries of `octant.train` in Python.
 
-use crate::{PhaseStart, RunEvent, RunOutcome, RunStart};
-use octant_train::Metric;
-use octant_train::run::{Ending, EpochReport, PhaseMemory, StepReport};
-use serde_json::{Map, Value, json};
-
-/// Metrics as an object; what is not a number is null.
-fn metrics(metrics: &[Metric]) -> Map<String, Value> {
-    metrics.iter().map(|(name, value)| (name.clone(), json!(value))).collect()
-}
+use crate::{PhaseStart, RunEvent, RunOutcome, RunStart, trace_json};
+use octant_events::metrics_json;
+use octant_train::run::{EpochReport, PhaseMemory, ProgramReport, StepReport};
+use serde_json::{Value, json};
 
 impl RunEvent<'_> {
     /// The event as an object whose `event` names it.
@@ -26,13 +21,13 @@ impl RunEvent<'_> {
                 json!({ "event": "epoch-begins", "epoch": epoch, "epochs": epochs, "steps": steps, "done": done })
             }
             RunEvent::Step(StepReport { done, batch_size, metrics: found, rate, .. }) => {
-                json!({ "event": "progress", "done": done, "batch_size": batch_size, "metrics": metrics(found), "lr": rate })
+                json!({ "event": "progress", "done": done, "batch_size": batch_size, "metrics": metrics_json(found), "lr": rate })
             }
             RunEvent::Loss { step, loss } => json!({ "event": "step", "step": step, "loss": loss }),
             RunEvent::Validated { done, batches } => json!({ "event": "validating", "done": done, "batches": batches }),
             RunEvent::Epoch(report) => epoch(report),
             RunEvent::Checkpoint { step } => json!({ "event": "checkpoint", "step": step }),
-            RunEvent::Recorded { trace, .. } => json!({ "event": "recorded", "trace": trace }),
+            RunEvent::Recorded { timeline, trace } => trace_json(trace, timeline),
             RunEvent::Ended(outcome) => outcome.json(),
         }
     }
@@ -62,7 +57,7 @@ impl PhaseStart {
 }
 
 fn epoch(report: &EpochReport) -> Value {
-    let mut object = metrics(&report.metrics);
+    let mut object = metrics_json(&report.metrics);
     let memory: Vec<u64> = report.memory.iter().map(|memory| memory.used).collect();
     let others = [
         ("event", "epoch".into()),
@@ -84,19 +79,22 @@ impl RunOutcome {
     /// What the run came to; `event` says how it ended: `done`, `time-up` or `interrupted`.
     pub fn json(&self) -> Value {
         let progress = &self.summary.progress;
-        let ending = match self.summary.ending {
-            Ending::Done | Ending::NoImprovement => "done",
-            Ending::TimeUp => "time-up",
-            Ending::Stopped => "interrupted",
-        };
         let best = self.best.as_ref().map(|best| {
-            json!({ "metric": best.metric, "value": best.value, "epoch": best.epoch, "metrics": metrics(&best.metrics) })
+            json!({ "metric": best.metric, "value": best.value, "epoch": best.epoch, "metrics": metrics_json(&best.metrics) })
         });
+        let program = |program: &ProgramReport| {
+            json!({
+                "name": program.name, "compiled": program.compiled, "loaded_from_cache": program.loaded,
+                "compile_seconds": program.compile_time.as_secs_f64(), "runs": program.runs,
+                "seconds": program.time.as_secs_f64(),
+            })
+        };
         json!({
-            "event": ending, "metrics": metrics(&progress.metrics), "run": self.run, "weights": self.weights,
+            "event": self.ending(), "metrics": metrics_json(&progress.metrics), "run": self.run, "weights": self.weights,
             "steps": progress.step, "epochs": progress.epoch, "plots": self.plots, "best": best,
             "was_finished": self.was_finished,
             "ignored": self.ignored.iter().map(ToString::to_string).collect::<Vec<_>>(),
+            "programs": self.summary.programs.iter().map(program).collect::<Vec<_>>(),
         })
     }
 }

@@ -1,11 +1,11 @@
 //! What a run came to, as data, without the words of a user interface.
 
 use crate::{NextStep, Result, SettingChange, next_steps};
-use octant_events::{RunDirectory, read_table};
+use octant_events::{RunDirectory, metrics_json, read_table};
 use octant_recipe::{Data, Recipe};
 use octant_train::Metric;
 use octant_train::run::{Ending, Summary};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
 /// What a run came to.
@@ -98,6 +98,15 @@ impl RunOutcome {
         })
     }
 
+    /// How it ended, in a word: `done`, `time-up` or `interrupted`.
+    pub fn ending(&self) -> &'static str {
+        match self.summary.ending {
+            Ending::Done | Ending::NoImprovement => "done",
+            Ending::TimeUp => "time-up",
+            Ending::Stopped => "interrupted",
+        }
+    }
+
     /// Whether all epochs are done, or no better one came for too long.
     pub fn is_complete(&self) -> bool {
         is_complete(self.summary.ending)
@@ -107,10 +116,10 @@ impl RunOutcome {
     pub(crate) fn keep(&self) -> Result<()> {
         let progress = &self.summary.progress;
         let best = self.best.as_ref().map(|best| {
-            json!({ "epoch": best.epoch, "metric": best.metric, "value": best.value, "metrics": object(&best.metrics) })
+            json!({ "epoch": best.epoch, "metric": best.metric, "value": best.value, "metrics": metrics_json(&best.metrics) })
         });
         let text = json!({
-            "steps": progress.step, "epochs": progress.epoch, "metrics": object(&progress.metrics), "best": best,
+            "steps": progress.step, "epochs": progress.epoch, "metrics": metrics_json(&progress.metrics), "best": best,
             "weights": self.weights.strip_prefix(&self.run).unwrap_or(&self.weights),
         });
         crate::error::write(&self.run.join(SUMMARY), text.to_string())
@@ -119,10 +128,6 @@ impl RunOutcome {
 
 /// Columns of `metrics.csv` that are no metrics.
 const OWN: [&str; 4] = ["epoch", "phase", "step", "lr"];
-
-fn object(metrics: &[Metric]) -> Map<String, Value> {
-    metrics.iter().map(|(name, value)| (name.clone(), json!(value))).collect()
-}
 
 pub(crate) fn is_complete(ending: Ending) -> bool {
     matches!(ending, Ending::Done | Ending::NoImprovement)

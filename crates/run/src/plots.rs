@@ -1,7 +1,8 @@
 //! Charts at the end of a run or of an evaluation.
 
-pub mod boxes;
-pub mod masks;
+mod boxes;
+mod classes;
+mod masks;
 
 use crate::error::{make_folder, write as write_file};
 use crate::{Result, RunOutcome};
@@ -99,6 +100,21 @@ pub fn findings(folder: &Path, findings: &Findings, names: &[String], samples: &
         precision.save(folder, "precision-recall")?;
     }
     Ok(())
+}
+
+/// What an evaluation found about classes or boxes, as a table; none for tasks without either.
+pub fn findings_table(findings: &Findings, names: &[String]) -> Option<String> {
+    let Findings { boxes, overlaps, confusion, .. } = findings;
+    let boxes = boxes.as_ref().map(|report| boxes::table(report, names));
+    let masks = || overlaps.as_ref().map(|overlaps| masks::table(overlaps, names));
+    boxes.or_else(masks).or_else(|| confusion.as_ref().map(|confusion| classes::table(confusion, names)))
+}
+
+/// The same for machines: `boxes` and, of masks, `classes`.
+pub fn findings_json(findings: &Findings, names: &[String]) -> serde_json::Map<String, Value> {
+    let boxes = findings.boxes.as_ref().map(|report| boxes::as_json(report, names));
+    let classes = findings.overlaps.as_ref().map(|overlaps| ("classes".into(), masks::as_json(overlaps, names)));
+    [("boxes".to_string(), boxes.into())].into_iter().chain(classes).collect()
 }
 
 /// The number of samples of each class: one bar per class, longest possible for the largest.

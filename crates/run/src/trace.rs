@@ -7,6 +7,12 @@ use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::path::Path;
 
+/// A trace that was written, as an event: what share of the time the device worked, and waited for the host.
+pub fn trace_json(path: &Path, timeline: &Timeline) -> Value {
+    let (busy, waiting) = timeline.occupation().map(|share| (share.busy, share.waiting)).unzip();
+    json!({ "event": "trace", "path": path, "busy_share": busy, "waiting_share": waiting })
+}
+
 /// Writes a trace that Perfetto and Chrome's `chrome://tracing` open.
 pub fn write_trace(path: &Path, timeline: &Timeline) -> Result<()> {
     let lanes: BTreeSet<(&str, &str)> =

@@ -16,6 +16,18 @@ pub enum ModelTask {
     Translate,
 }
 
+impl ModelTask {
+    /// The name in lists.
+    pub const fn name(self) -> &'static str {
+        match self {
+            ModelTask::Classify => "classify",
+            ModelTask::Segment => "segment",
+            ModelTask::Detect => "detect",
+            ModelTask::Translate => "image-to-image",
+        }
+    }
+}
+
 /// How a detector's output is read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DetectorHead {

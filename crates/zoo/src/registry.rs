@@ -5,7 +5,10 @@ use octant_graph::GraphError;
 use octant_nn::VariableKind;
 
 mod entries;
+mod listing;
 mod published;
+
+pub use listing::{matching, smallest_of_families};
 
 /// The same network as torchvision and as timm have it: other names in files, other epsilons of norms, other preparation
 /// of images. Where the keys of a file differ, the file decides; a name with one of timm's tags is timm's.

@@ -5,7 +5,6 @@ use crate::output::{Json, bytes, duration};
 use crate::timeline;
 use anyhow::Result;
 use octant_measure::{StepFigures, StepRequest, Subject, measure_step};
-use serde_json::json;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -27,32 +26,20 @@ pub(super) fn run(subject: &Subject, arguments: &Arguments, started: Instant) ->
         octant_run::write_trace(path, recorded)?;
         timeline::report(recorded, path, arguments.json);
     }
-    show(subject, backend.name(), &figures, arguments);
+    match (arguments.json, arguments.latency) {
+        (true, _) => Json::line(figures.json(subject, backend.name(), &request)),
+        (false, true) => show_latency(subject, backend.name(), &figures, arguments),
+        (false, false) => show(subject, backend.name(), &figures, arguments),
+    }
     Ok(())
 }
 
 fn show(subject: &Subject, device: &str, figures: &StepFigures, arguments: &Arguments) {
     let Subject { name, batch_size, size, .. } = subject;
     let optimizer = subject.phase.optimizer.name();
-    let StepFigures { step, first, start_to_first, peak_bytes, memory, cost, gemm_gflops, .. } = figures;
-    let median = step.median();
-    let per_second = *batch_size as f64 / median;
-    let gflops = cost.flops / median / 1e9;
-    let share = gflops / gemm_gflops;
-    if arguments.latency {
-        return show_latency(subject, device, figures, arguments);
-    }
-    if arguments.json {
-        return Json::line(json!({
-            "event": "done", "model": name, "mode": arguments.mode, "batch_size": batch_size, "size": size,
-            "precision": arguments.precision, "device": device, "optimizer": optimizer,
-            "images_per_second": per_second, "steps": step.count(), "step_ms_median": median * 1e3,
-            "step_ms_least": step.least() * 1e3, "step_ms_p90": step.at(0.9) * 1e3, "step_spread": step.spread(),
-            "first_step_s": first, "start_to_first_step_s": start_to_first,
-            "compile_s": cost.compile_time.as_secs_f64(), "peak_rss_bytes": peak_bytes, "planned_bytes": memory.peak(),
-            "gflop_per_second": gflops, "gemm_gflop_per_second": gemm_gflops, "gemm_share": share,
-        }));
-    }
+    let StepFigures { step, first, start_to_first, peak_bytes, memory, gemm_gflops, .. } = figures;
+    let (median, gflops) = (step.median(), figures.gflops());
+    let (per_second, share) = (figures.images_per_second(subject), gflops / gemm_gflops);
     let with = if arguments.mode == "train" { format!(" with {optimizer}") } else { String::new() };
     println!(
         "{name} {} in {}{with}: {batch_size} images of {size}×{size} per step on {}",
@@ -82,15 +69,6 @@ fn show(subject: &Subject, device: &str, figures: &StepFigures, arguments: &Argu
 fn show_latency(subject: &Subject, device: &str, figures: &StepFigures, arguments: &Arguments) {
     let Subject { name, batch_size, size, .. } = subject;
     let step = &figures.step;
-    if arguments.json {
-        let ms = |seconds: f64| seconds * 1e3;
-        return Json::line(json!({
-            "event": "done", "model": name, "mode": arguments.mode, "batch_size": batch_size, "size": size,
-            "precision": arguments.precision, "device": device, "calls": step.count(),
-            "latency_ms_p50": ms(step.at(0.5)), "latency_ms_p95": ms(step.at(0.95)), "latency_ms_p99": ms(step.at(0.99)),
-            "latency_ms_least": ms(step.least()), "latency_ms_most": ms(step.at(1.0)), "peak_rss_bytes": figures.peak_bytes,
-        }));
-    }
     let time = |seconds: f64| duration(Duration::from_secs_f64(seconds));
     println!("{name} infer in {}: {batch_size} of {size}×{size} per call on {device}", arguments.precision);
     let shares = [("p50", 0.5), ("p95", 0.95), ("p99", 0.99)];

@@ -14,9 +14,10 @@ pub(super) struct Arguments {
     source: PathBuf,
     /// The folder to write into; it must be new or empty
     out: PathBuf,
-    /// The form to write
-    #[arg(long, value_enum)]
-    to: Form,
+    /// The form to write: yolo (Ultralytics' data.yaml with images/ and labels/), coco (annotations/instances_*.json) or voc
+    /// (Pascal VOC's Annotations/*.xml)
+    #[arg(long)]
+    to: BoxForm,
     /// Labels listed that are left out
     #[arg(long, default_value_t = 20)]
     show: usize,
@@ -25,27 +26,12 @@ pub(super) struct Arguments {
     json: bool,
 }
 
-#[derive(Debug, Clone, Copy, clap::ValueEnum)]
-enum Form {
-    /// Ultralytics' data.yaml with images/ and labels/
-    Yolo,
-    /// COCO's annotations/instances_*.json
-    Coco,
-    /// Pascal VOC's Annotations/*.xml
-    Voc,
-}
-
 pub(super) fn run(arguments: Arguments) -> Result<Ending> {
     let source = fetching::localize_data(&arguments.source)?;
     if !source.exists() {
         bail!("there is no {}; give the folder or file of a data set", source.display());
     }
-    let form = match arguments.to {
-        Form::Yolo => BoxForm::Yolo,
-        Form::Coco => BoxForm::Coco,
-        Form::Voc => BoxForm::Voc,
-    };
-    let done = convert(&source, &arguments.out, form)?;
+    let done = convert(&source, &arguments.out, arguments.to)?;
     let opens = done.opens.display();
     if arguments.json {
         Json::line(json!({

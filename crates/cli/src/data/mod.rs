@@ -11,7 +11,7 @@ mod verify;
 
 use crate::Ending;
 use anyhow::Result;
-pub(crate) use opened::Ticking;
+pub(crate) use opened::ticking;
 
 /// Download, generate, show, verify, measure and pack data sets
 #[derive(clap::Args)]

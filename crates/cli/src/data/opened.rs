@@ -6,10 +6,9 @@ use anyhow::{Context, Result};
 use octant_data::decode::{Channels, DecodeOptions};
 use octant_data::readers::{NamedSplit, Split, open_splits};
 use octant_data::report::{Survey, survey};
-use octant_data::{DataError, Dataset, Sample};
+use octant_data::{Dataset, Watched};
 use std::path::Path;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 /// Which samples are meant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -48,57 +47,20 @@ pub(crate) fn open(path: &Path, which: Which, options: DecodeOptions) -> Result<
 
 /// Reads every sample of a data set, with a bar, and reports on them.
 pub(crate) fn surveyed(dataset: &dyn Dataset, workers: usize) -> Survey {
-    let ticking = Ticking::new("reading", dataset);
-    let survey = survey(&ticking, workers);
-    ticking.end();
-    survey
+    ticking("reading", dataset, |dataset| survey(dataset, workers))
 }
 
-/// A data set that draws a bar while its samples are read.
-pub(crate) struct Ticking<'a> {
-    inner: &'a dyn Dataset,
-    read: AtomicU64,
-    bar: Mutex<Bar>,
-}
-
-impl<'a> Ticking<'a> {
-    pub fn new(label: &str, inner: &'a dyn Dataset) -> Ticking<'a> {
-        let bar = Mutex::new(Bar::new(label.to_string(), inner.len() as u64));
-        Ticking { inner, read: AtomicU64::new(0), bar }
-    }
-
-    /// Removes the bar.
-    pub fn end(self) {
-        self.bar.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner()).clear();
-    }
-}
-
-impl Dataset for Ticking<'_> {
-    fn len(&self) -> usize {
-        self.inner.len()
-    }
-
-    fn source(&self, index: usize) -> Option<(&dyn Dataset, usize)> {
-        Some((self.inner, index))
-    }
-
-    fn left_out(&self) -> Vec<String> {
-        self.inner.left_out()
-    }
-
-    fn get(&self, index: usize) -> Result<Sample, DataError> {
-        let sample = self.inner.get(index);
-        let read = self.read.fetch_add(1, Ordering::Relaxed) + 1;
+/// Reads samples, with a bar that shows how many were.
+pub(crate) fn ticking<T>(label: &str, dataset: &dyn Dataset, work: impl FnOnce(&dyn Dataset) -> T) -> T {
+    let bar = Mutex::new(Bar::new(label.to_string(), dataset.len() as u64));
+    let result = work(&Watched::new(dataset, |read| {
         // Another thread is drawing: then it need not be done twice.
-        if let Ok(mut bar) = self.bar.try_lock()
+        if let Ok(mut bar) = bar.try_lock()
             && bar.is_due()
         {
             bar.draw(read, "");
         }
-        sample
-    }
-
-    fn class_names(&self) -> &[String] {
-        self.inner.class_names()
-    }
+    }));
+    bar.into_inner().unwrap_or_else(PoisonError::into_inner).clear();
+    result
 }

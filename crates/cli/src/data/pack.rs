@@ -1,11 +1,11 @@
 //! `octant data pack`: decoded once, read many times.
 
-use super::opened::{self, Ticking, Which};
+use super::opened::{self, Which, ticking};
 use crate::Ending;
 use crate::output::{Json, bytes, duration};
 use anyhow::{Context, Result, anyhow, bail};
-use octant_data::readers::{NamedSplit, join_splits, write_tfrecord, write_webdataset};
-use octant_data::{DataError, Dataset, Matched, pack};
+use octant_data::DataError;
+use octant_data::readers::{PackForm, numbered_alike};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -20,9 +20,10 @@ pub(super) struct Arguments {
     dir: PathBuf,
     /// The folder to write into
     out: PathBuf,
-    /// What to write
-    #[arg(long, value_enum, default_value_t = Form::Packed)]
-    form: Form,
+    /// What to write: packed (pixels as they are, mapped into memory when read: nothing is decoded any more), webdataset (tar files
+    /// of PNG images and labels) or tfrecord (files of tf.train.Example with the same)
+    #[arg(long, default_value = "packed")]
+    form: PackForm,
     /// Which samples
     #[arg(long, value_enum, default_value_t = Which::Both)]
     split: Which,
@@ -34,46 +35,20 @@ pub(super) struct Arguments {
     json: bool,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum Form {
-    /// Pixels as they are, mapped into memory when read: nothing is decoded any more
-    Packed,
-    /// WebDataset: tar files of PNG images and labels
-    Webdataset,
-    /// TFRecord: files of tf.train.Example with PNG images and labels
-    Tfrecord,
-}
-
 pub(super) fn run(arguments: Arguments) -> Result<Ending> {
     let Arguments { dir, out, form, split, per_shard, json: as_json } = arguments;
     if per_shard == Some(0) {
         bail!("--per-shard must be at least 1");
     }
-    if per_shard.is_some() && form == Form::Packed {
+    if per_shard.is_some() && form == PackForm::Packed {
         bail!("--per-shard has no effect on --form packed, which writes one file per split; remove it");
     }
     let per_shard = per_shard.unwrap_or(1000);
-    let splits = opened::open(&dir, split, opened::as_stored())?;
-    // Both splits are written with the same numbers for the same names.
-    let joined = join_splits(&splits);
-    let numbered = splits.into_iter().map(|(name, dataset)| -> Result<NamedSplit> {
-        let (dataset, _) = Matched::by_name(dataset, joined.class_names(), name, "all splits")?;
-        Ok((name, dataset))
-    });
-    let splits = numbered.collect::<Result<Vec<_>>>()?;
+    let splits = numbered_alike(opened::open(&dir, split, opened::as_stored())?)?;
     std::fs::create_dir_all(&out).with_context(|| format!("cannot create {}", out.display()))?;
     for (name, dataset) in &splits {
         let begun = Instant::now();
-        let ticking = Ticking::new(name, &**dataset);
-        let written = match form {
-            Form::Packed => {
-                let path = out.join(format!("{name}.pack"));
-                pack(&ticking, &path).map(|()| vec![path])
-            }
-            Form::Webdataset => write_webdataset(&ticking, &out, name, per_shard),
-            Form::Tfrecord => write_tfrecord(&ticking, &out, name, per_shard),
-        };
-        ticking.end();
+        let written = ticking(name, &**dataset, |dataset| form.write(dataset, &out, name, per_shard));
         let files = written.map_err(|error| match error {
             DataError::Write { .. } => anyhow!("{name} was not packed: {error}"),
             _ => anyhow!("nothing was packed; octant data verify lists what cannot be read: {error}"),

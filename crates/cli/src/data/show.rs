@@ -2,7 +2,7 @@
 
 use super::opened::{self, Which};
 use crate::Ending;
-use crate::output::Json;
+use crate::output::{self, Json};
 use anyhow::{Context, Result, bail};
 use octant_data::report::{Graphics, SheetOptions, contact_sheet};
 use octant_data::{Dataset, write_png_u8};
@@ -54,18 +54,8 @@ pub(super) fn run(arguments: Arguments) -> Result<Ending> {
     }
     if std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none() {
         let graphics = Graphics::detect(|name| std::env::var(name).ok());
-        print!("{}", graphics.show(&sheet, terminal_columns())?);
+        print!("{}", graphics.show(&sheet, output::columns().unwrap_or(80).max(20))?);
     }
     println!("{shown} of {} samples, at equal distances, in {}", dataset.len(), out.display());
     Ok(Ending::Done)
-}
-
-/// The width of the terminal in characters.
-fn terminal_columns() -> usize {
-    // SAFETY: `ioctl` writes one `winsize`, which lives on this stack and is valid as zeros.
-    let size = unsafe {
-        let mut size: libc::winsize = std::mem::zeroed();
-        (libc::ioctl(libc::STDOUT_FILENO, libc::TIOCGWINSZ, &mut size) == 0).then_some(size)
-    };
-    size.map_or(80, |size| size.ws_col as usize).max(20)
 }

@@ -12,8 +12,10 @@ use std::time::Duration;
 /// Write a synthetic data set from a seed
 #[derive(clap::Args)]
 pub(super) struct Arguments {
-    /// What to make up
-    kind: Kind,
+    /// What to generate: irstd (infrared scenes with small dim targets and their masks), shapes (class folders, and images with
+    /// boxes), scenes (textured shapes that hide each other, with boxes in Ultralytics' form), semantic (the same with a class per
+    /// pixel: images/ and masks/) or regression (discs to count: a table with two numbers per image)
+    kind: SynthKind,
     /// The folder to write into
     out: PathBuf,
     /// How many images; every fifth goes into the test split
@@ -30,20 +32,6 @@ pub(super) struct Arguments {
     json: bool,
 }
 
-#[derive(Debug, Clone, Copy, clap::ValueEnum)]
-enum Kind {
-    /// Infrared scenes (clouds, sea, ground) with small dim targets and their masks
-    Irstd,
-    /// Discs, rings, squares and triangles: class folders, and images with boxes
-    Shapes,
-    /// Textured shapes that hide each other, with boxes in Ultralytics' form
-    Scenes,
-    /// Textured shapes with a class per pixel: images/ and masks/
-    Semantic,
-    /// Discs to count: a table with two numbers per image
-    Regression,
-}
-
 pub(super) fn run(arguments: Arguments) -> Result<Ending> {
     let Arguments { kind, out, count, seed, side, json: as_json } = arguments;
     if out.exists() && out.read_dir().is_ok_and(|mut entries| entries.next().is_some()) {
@@ -52,24 +40,19 @@ pub(super) fn run(arguments: Arguments) -> Result<Ending> {
     if !(2..=10_000_000).contains(&count) {
         bail!("--count {count} is out of range; choose 2 (one image to learn from, one to validate on) to 10000000");
     }
-    let usual = match kind {
-        Kind::Irstd => 256,
-        Kind::Scenes => 320,
-        Kind::Semantic | Kind::Shapes | Kind::Regression => 128,
-    };
-    let side = side.unwrap_or(usual);
+    let side = side.unwrap_or(kind.usual_side());
     if !(32..=4096).contains(&side) {
         bail!("--side {side} is out of range; choose 32 to 4096");
     }
     if !as_json {
         eprintln!("writing {count} images of {side}×{side} …");
     }
-    let (kind, recipe) = match kind {
-        Kind::Irstd => (SynthKind::Infrared, "mshnet-irstd"),
-        Kind::Shapes => (SynthKind::Shapes, "imagenet-resnet50"),
-        Kind::Scenes => (SynthKind::Scenes, "detect"),
-        Kind::Semantic => (SynthKind::Semantic, "segment"),
-        Kind::Regression => (SynthKind::Regression, "regression-efficientnetv2"),
+    let recipe = match kind {
+        SynthKind::Infrared => "mshnet-irstd",
+        SynthKind::Shapes => "imagenet-resnet50",
+        SynthKind::Scenes => "detect",
+        SynthKind::Semantic => "segment",
+        SynthKind::Regression => "regression-efficientnetv2",
     };
     let bar = Mutex::new(Bar::new("images".into(), count as u64));
     synth::write(kind, &out, (count, side, seed), &|done| {

@@ -1,19 +1,13 @@
 //! `octant export --int8`: calibration, and what is printed of it.
 
 use crate::output::{Bar, count, line};
-use crate::prepare;
-use crate::show::{as_json, show};
+use crate::show::show;
+use crate::{fetching, prepare};
 use anyhow::{Result, bail};
-use octant_data::Dataset;
 use octant_device::{Options, open};
-use octant_predict::{
-    CalibrationOptions, CalibrationReport, EvalOptions, Evaluation, Network, PredictOptions, Predictor, RangeRule,
-};
-use octant_runtime::Backend;
+use octant_predict::{Calibrated, CalibrationOptions, Network, Opening};
 use octant_train::options::OptionTable;
-use serde_json::{Value, json};
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::path::PathBuf;
 
 /// The flags of 8-bit exports.
 #[derive(clap::Args)]
@@ -33,42 +27,22 @@ pub(super) struct Int8Flags {
     calibration_images: usize,
 }
 
-/// What 8 bits cost, as it is printed.
-pub(super) struct Calibrated {
-    report: CalibrationReport,
-    /// Of runs: the same evaluation in f32 and in 8 bits.
-    evaluated: Option<[Evaluation; 2]>,
-}
-
 impl Int8Flags {
     fn options(&self) -> Result<CalibrationOptions> {
-        let rule = match self.calibration.as_str() {
-            "minmax" => RangeRule::MinMax,
-            "percentile" => CalibrationOptions::default().rule,
-            "entropy" => RangeRule::Entropy,
-            other => match octant_recipe::nearest(other, ["minmax", "percentile", "entropy"].into_iter()) {
-                Some(near) => bail!("there is no calibration \"{other}\"; did you mean {near}?"),
-                None => bail!("there is no calibration \"{other}\"; use minmax, percentile or entropy"),
-            },
-        };
+        let rule = CalibrationOptions::rule(&self.calibration)?;
         if self.calibration_images == 0 {
             bail!("--calibration-images must be at least 1");
         }
         Ok(CalibrationOptions { rule, images: self.calibration_images, ..CalibrationOptions::default() })
     }
 
-    /// Brings a network into 8 bits. Of a run, `again` loads it once more, to be evaluated in f32.
-    pub fn calibrate(
-        &self,
-        network: &mut Network,
-        run: Option<&Path>,
-        again: impl Fn() -> Result<Network>,
-        quiet: bool,
-    ) -> Result<Calibrated> {
+    /// Brings a network into 8 bits. A run is evaluated before and after, on data like its own.
+    pub fn calibrate(&self, network: &mut Network, opening: &Opening, quiet: bool) -> Result<Calibrated> {
         let options = self.options()?;
+        let run = Some(&*opening.source).filter(|source| source.join("config.toml").is_file());
         if let (Some(data), Some(_)) = (&self.data, run) {
             let mut table = network.recipe.to_table();
-            octant_recipe::set(&mut table, "data.dir", toml::Value::String(data.display().to_string()))?;
+            octant_recipe::set(&mut table, "data.dir", data.display().to_string().into())?;
             network.recipe = octant_recipe::check(table)?;
         }
         let (seen, held_out) = match (run, &self.data) {
@@ -80,75 +54,37 @@ impl Int8Flags {
             (None, None) => bail!("--int8 measures ranges on images: name a folder of them with --data"),
         };
         let backend = open("cpu", &Options::default())?;
-        let mut bar = Bar::new("calibrating".into(), 1);
-        let report = network.calibrate(&seen, &backend, &options, &mut |done, batches| {
+        let again = || opening.network(&fetching::downloads(), &mut |_, _, _| {});
+        let mut bar = Bar::new("8 bits".into(), 1);
+        let mut progress = |what: &str, done, batches| {
             if !quiet && bar.is_due() {
-                bar.draw_over(done, batches, "batches");
+                bar.draw_over(done, batches, what);
             }
-        })?;
+        };
+        let calibrated =
+            network.calibrate_and_evaluate(&seen, held_out.as_ref(), again, &backend, &options, &mut progress)?;
         bar.clear();
-        let evaluated = held_out.map(|data| {
-            let mut exact = again()?;
-            exact.recipe = network.recipe.clone();
-            let mut coarse = again()?;
-            (coarse.recipe, coarse.int8) = (network.recipe.clone(), network.int8.clone());
-            Ok::<_, anyhow::Error>([
-                evaluate(exact, &data, &backend, quiet)?,
-                evaluate(coarse, &data, &backend, quiet)?,
-            ])
-        });
-        Ok(Calibrated { report, evaluated: evaluated.transpose()? })
+        Ok(calibrated)
     }
 }
 
-fn evaluate(network: Network, data: &Arc<dyn Dataset>, backend: &Arc<dyn Backend>, quiet: bool) -> Result<Evaluation> {
-    let predictor = Predictor::new(network, backend, PredictOptions::default())?;
-    let mut bar = Bar::new("evaluating".into(), 1);
-    let found = predictor.evaluate(data.clone(), &EvalOptions::default(), &mut |done, batches| {
-        if !quiet && bar.is_due() {
-            bar.draw_over(done, batches, "batches");
-        }
-    })?;
-    bar.clear();
-    Ok(found)
-}
-
-impl Calibrated {
-    /// The layers, and the metrics of both forms.
-    pub fn print(&self) {
-        let report = &self.report;
-        let (whole, exact) = (report.layers, report.exact.len());
-        line(format_args!(
-            "  int8     {} of {whole} layers, ranges from {}",
-            whole - exact,
-            count(report.images as u64, "image")
-        ));
-        for (name, noise) in report.exact.iter().take(10) {
-            line(format_args!("  in f32   {name}: {:.1} % of its result would be rounding", 100.0 * noise));
-        }
-        if exact > 10 {
-            line(format_args!("  in f32   and {} more; --json lists all", exact - 10));
-        }
-        match &self.evaluated {
-            Some([exact, coarse]) => {
-                line(format_args!("  f32      {}", show(&exact.metrics)));
-                line(format_args!("  int8     {} ({} held-out images)", show(&coarse.metrics), coarse.images));
-            }
-            None => line(format_args!("  changed  {:.2} % over {} images", 100.0 * report.changed, report.compared)),
-        }
+/// The layers, and the metrics of both forms.
+pub(super) fn print(calibrated: &Calibrated) {
+    let report = &calibrated.report;
+    let (whole, exact) = (report.layers, report.exact.len());
+    let images = count(report.images as u64, "image");
+    line(format_args!("  int8     {} of {whole} layers, ranges from {images}", whole - exact));
+    for (name, noise) in report.exact.iter().take(10) {
+        line(format_args!("  in f32   {name}: {:.1} % of its result would be rounding", 100.0 * noise));
     }
-
-    /// The same for JSON.
-    pub fn json(&self) -> Value {
-        let report = &self.report;
-        let metrics =
-            self.evaluated.as_ref().map(|[exact, coarse]| [as_json(&exact.metrics), as_json(&coarse.metrics)]);
-        let exact: Vec<Value> =
-            report.exact.iter().map(|(name, noise)| json!({ "layer": name, "noise": noise })).collect();
-        let [f32, int8] = metrics.map_or([None, None], |[exact, coarse]| [Some(exact), Some(coarse)]);
-        json!({
-            "layers": report.layers, "layers_in_f32": exact, "calibration_images": report.images, "changed": report.changed,
-            "compared_images": report.compared, "metrics_f32": f32, "metrics_int8": int8,
-        })
+    if exact > 10 {
+        line(format_args!("  in f32   and {} more; --json lists all", exact - 10));
+    }
+    match &calibrated.evaluated {
+        Some([exact, coarse]) => {
+            line(format_args!("  f32      {}", show(&exact.metrics)));
+            line(format_args!("  int8     {} ({} held-out images)", show(&coarse.metrics), coarse.images));
+        }
+        None => line(format_args!("  changed  {:.2} % over {} images", 100.0 * report.changed, report.compared)),
     }
 }

@@ -182,7 +182,7 @@ impl Files {
         let done = match work.is_empty() {
             true => work.nothing_left(),
             false => {
-                let (engine, precision) = (target.open()?, target.precision());
+                let (engine, precision) = (target.open()?, target.precision);
                 let done = work.process(&engine, &operations, precision, target.runs)?;
                 let what = format!("{what}, {precision} precision, on {}", engine.name());
                 done.times.iter().for_each(|times| target::print(times, &what, count, self.json));

@@ -13,9 +13,10 @@ pub(super) struct Target {
     /// Where: host (one image at a time), or a device (batches): auto, cpu, cuda, tpu or the path of a PJRT plugin
     #[arg(long, default_value = "host")]
     device: String,
-    /// What is computed in
-    #[arg(long, value_enum, default_value_t = PrecisionFlag::Stored)]
-    precision: PrecisionFlag,
+    /// What is computed in: stored (the type that images are stored in, with the fixed-point arithmetic that the libraries use for
+    /// bytes), f32 (rounded once at the end) or bf16 (for accelerators; only with --device)
+    #[arg(long, default_value = "stored")]
+    pub precision: Precision,
     /// Images per call of a device; 16 if not given
     #[arg(long)]
     batch: Option<usize>,
@@ -27,26 +28,7 @@ pub(super) struct Target {
     pub runs: usize,
 }
 
-/// What is computed in.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum PrecisionFlag {
-    /// The type that images are stored in, with the fixed-point arithmetic that the libraries use for bytes
-    Stored,
-    /// Single precision, rounded once at the end
-    F32,
-    /// Half the bits of f32, for accelerators; only with --device
-    Bf16,
-}
-
 impl Target {
-    pub fn precision(&self) -> Precision {
-        match self.precision {
-            PrecisionFlag::Stored => Precision::Stored,
-            PrecisionFlag::F32 => Precision::F32,
-            PrecisionFlag::Bf16 => Precision::Bf16,
-        }
-    }
-
     pub fn open(&self) -> Result<Engine> {
         let (batch, cores) = (self.batch.unwrap_or(16), self.cores.unwrap_or(1));
         if batch == 0 || cores == 0 || self.runs == 0 {

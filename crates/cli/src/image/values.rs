@@ -46,33 +46,10 @@ pub(super) struct Threshold {
 pub(super) struct Round {
     #[command(flatten)]
     files: Files,
-    /// How
-    #[arg(long, value_enum)]
-    rule: Rule,
-}
-
-/// How floats become whole numbers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum Rule {
-    /// Down
-    Floor,
-    /// Towards zero, as a cast to an integer
-    Truncate,
-    /// To the nearest, ties to the even one: tf.round, torch.round, numpy.round
-    HalfEven,
-    /// To the nearest, ties up: a cast of x + 0.5
-    HalfUp,
-}
-
-impl Rule {
-    fn rounding(self) -> Rounding {
-        match self {
-            Rule::Floor => Rounding::Floor,
-            Rule::Truncate => Rounding::Truncate,
-            Rule::HalfEven => Rounding::HalfEven,
-            Rule::HalfUp => Rounding::HalfUp,
-        }
-    }
+    /// How: floor, truncate (towards zero, as a cast to an integer), half-even (ties to the even number: tf.round, torch.round,
+    /// numpy.round) or half-up (ties up: a cast of x + 0.5)
+    #[arg(long)]
+    rule: Rounding,
 }
 
 pub(super) fn threshold(arguments: &Threshold) -> Result<Ending> {
@@ -91,7 +68,7 @@ pub(super) fn round(arguments: &Round) -> Result<Ending> {
             "the levels of images are whole numbers already; --white 1 rounds shares of the range, and arrays are .npy files"
         );
     }
-    files.apply(&ValueRule::Round(arguments.rule.rounding()))
+    files.apply(&ValueRule::Round(arguments.rule))
 }
 
 fn is_array(path: &Path) -> bool {

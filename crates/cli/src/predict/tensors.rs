@@ -4,20 +4,16 @@ use super::{Arguments, of_model};
 use crate::Ending;
 use crate::output::Json;
 use anyhow::{Result, bail};
-use octant_predict::{Layer, PredictOptions, Predictor};
+use octant_predict::{Layer, PredictOptions, Predictor, is_channels_first};
 use octant_tensor::{DType, HostTensor, Shape, read_npy, write_npy};
 use octant_zoo::ModelEntry;
 use serde_json::json;
 use std::path::Path;
 
-pub(super) fn run(entry: &'static ModelEntry, input: &Path, output: &Path, arguments: &Arguments) -> Result<Ending> {
-    let is_nchw = match arguments.layout.as_str() {
-        "nchw" => true,
-        "nhwc" => false,
-        other => bail!("there is no layout \"{other}\"; use nchw or nhwc"),
-    };
-    let images = images(input, is_nchw, entry)?;
-    let network = of_model(entry, arguments)?;
+pub(super) fn run(model: &str, input: &Path, output: &Path, arguments: &Arguments) -> Result<Ending> {
+    let is_nchw = is_channels_first(&arguments.layout)?;
+    let images = images(input, is_nchw, octant_zoo::find(model)?)?;
+    let network = of_model(model, arguments)?;
     let backend = arguments.device.open()?;
     let predictor = Predictor::new(network, &backend, PredictOptions::default())?;
     let result = predictor.raw(&images, if arguments.features { Layer::Pooled } else { Layer::Output })?;

@@ -1,11 +1,11 @@
 //! The flags of `train`, and how they are written into the recipe.
 
+use crate::compiling;
 use crate::flags::RecipeFlags;
-use crate::{compiling, prepare};
 use anyhow::{Context, Result, bail};
 use octant_recipe::flags::{PhaseLengths, apply_lengths};
 use octant_run::TrainJob;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// Train a network, or resume a run that was stopped
@@ -127,28 +127,15 @@ impl Arguments {
 
     /// The table of the recipe or run that was named, and the run directory, if one was.
     fn table(&self) -> Result<(toml::Table, Option<PathBuf>)> {
-        let named = Path::new(&self.recipe);
-        if named.join("config.toml").is_file() {
-            if let Some(out) = &self.out {
-                bail!(
-                    "{} is a run directory and resumes there, so --out {} has no effect; remove it",
-                    named.display(),
-                    out.display()
-                );
-            }
-            return Ok((octant_recipe::config(named)?, Some(named.to_path_buf())));
-        }
-        match octant_recipe::table(&self.recipe) {
-            Err(_) if named.is_dir() => bail!(
-                "{} is a folder without config.toml, so it holds no run{}",
-                named.display(),
-                prepare::nearest_run(named)
+        let (table, is_run) = octant_recipe::recipe_or_run(&self.recipe)?;
+        match (&self.out, is_run) {
+            (Some(out), true) => bail!(
+                "{} is a run directory and resumes there, so --out {} has no effect; remove it",
+                self.recipe,
+                out.display()
             ),
-            // Recipes have no folders in their names: a run is meant.
-            Err(_) if named.components().count() > 1 && !self.recipe.ends_with(".toml") => {
-                bail!("there is no {}{}", named.display(), prepare::nearest_run(named))
-            }
-            table => Ok((table?, self.out.clone())),
+            (None, true) => Ok((table, Some(PathBuf::from(&self.recipe)))),
+            (out, false) => Ok((table, out.clone())),
         }
     }
 }

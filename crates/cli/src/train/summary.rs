@@ -1,12 +1,11 @@
 //! The last words of a run.
 
-use super::curve;
 use crate::output::{Json, count, duration, line};
-use crate::show::{as_json, number, show as metrics_text};
+use crate::show::{number, show as metrics_text};
 use crate::style;
 use octant_run::{NextStep, RunOutcome};
 use octant_train::Metric;
-use octant_train::run::{self, ProgramReport};
+use octant_train::run::ProgramReport;
 use serde_json::json;
 use std::path::Path;
 
@@ -18,27 +17,12 @@ pub(crate) fn show(outcome: &RunOutcome, as_json_lines: bool) {
     }
 }
 
-fn event(outcome: &RunOutcome) -> &'static str {
-    match outcome.summary.ending {
-        run::Ending::Done | run::Ending::NoImprovement => "done",
-        run::Ending::TimeUp => "time-up",
-        run::Ending::Stopped => "interrupted",
-    }
-}
-
+/// The library's object, with commands for what makes sense now.
 fn show_json(outcome: &RunOutcome) {
-    let progress = &outcome.summary.progress;
-    let best = outcome.best.as_ref().map(|best| {
-        json!({ "metric": best.metric, "value": best.value, "epoch": best.epoch, "metrics": as_json(&best.metrics) })
-    });
     let next = |step: &NextStep| json!({ "command": command(step, &outcome.run), "why": step.reason() });
-    Json::line(json!({
-        "event": event(outcome), "metrics": as_json(&progress.metrics), "run": outcome.run, "weights": outcome.weights,
-        "steps": progress.step, "epochs": progress.epoch, "plots": outcome.plots, "best": best,
-        "was_finished": outcome.was_finished, "ignored": ignored(outcome),
-        "programs": outcome.summary.programs.iter().map(program_json).collect::<Vec<_>>(),
-        "next": outcome.next.iter().map(next).collect::<Vec<_>>(),
-    }));
+    let mut object = outcome.json();
+    object["next"] = outcome.next.iter().map(next).collect();
+    Json::line(object);
 }
 
 fn show_text(outcome: &RunOutcome) {
@@ -51,12 +35,13 @@ fn show_text(outcome: &RunOutcome) {
                 outcome.run.display()
             ));
             if !outcome.ignored.is_empty() {
-                line(format_args!("  without effect: {}", ignored(outcome).join(", ")));
+                let ignored: Vec<String> = outcome.ignored.iter().map(ToString::to_string).collect();
+                line(format_args!("  without effect: {}", ignored.join(", ")));
             }
         }
         false => line(format_args!(
             "\n{} after {}, {}",
-            style::bold(event(outcome)),
+            style::bold(outcome.ending()),
             count(progress.step, "step"),
             count(progress.epoch, "epoch")
         )),
@@ -85,7 +70,7 @@ fn show_text(outcome: &RunOutcome) {
     row("weights", &outcome.weights.display().to_string());
     row("plots", &outcome.plots.display().to_string());
     if let Some(best) = &outcome.best {
-        let lines = curve::plot(&outcome.curve, Some(best.epoch), number);
+        let lines = octant_events::block_plot(&outcome.curve, Some(best.epoch), number, style::good);
         if !lines.is_empty() {
             line(format_args!("\n{} by epoch", best.metric));
             lines.iter().for_each(line);
@@ -99,10 +84,6 @@ fn show_text(outcome: &RunOutcome) {
         let gap = longest - command.chars().count();
         line(format_args!("  {}{:gap$}   {}", style::command(&command), "", style::dim(why)));
     }
-}
-
-fn ignored(outcome: &RunOutcome) -> Vec<String> {
-    outcome.ignored.iter().map(ToString::to_string).collect()
 }
 
 /// The command that does what makes sense now.
@@ -137,14 +118,6 @@ fn shell(path: &Path) -> String {
     let text = path.display().to_string();
     let is_plain = |letter: char| letter.is_alphanumeric() || "/._-:".contains(letter);
     if text.chars().all(is_plain) { text } else { format!("'{}'", text.replace('\'', "'\\''")) }
-}
-
-fn program_json(program: &ProgramReport) -> serde_json::Value {
-    json!({
-        "name": program.name, "compiled": program.compiled, "loaded_from_cache": program.loaded,
-        "compile_seconds": program.compile_time.as_secs_f64(), "runs": program.runs,
-        "seconds": program.time.as_secs_f64(),
-    })
 }
 
 /// What a program cost, in one line.

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use std::collections::HashSet;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 
 /// A form that boxes are kept in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,6 +19,19 @@ pub enum BoxForm {
     Coco,
     /// Pascal VOC's xml, one file per image.
     Voc,
+}
+
+impl FromStr for BoxForm {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<BoxForm, String> {
+        match text {
+            "yolo" => Ok(BoxForm::Yolo),
+            "coco" => Ok(BoxForm::Coco),
+            "voc" => Ok(BoxForm::Voc),
+            other => Err(format!("there is no form {other:?}; choose one of yolo, coco, voc")),
+        }
+    }
 }
 
 /// What was written.

@@ -26,7 +26,7 @@ pub use masked::{MaskedDataset, open_frames};
 pub use masks_of_folder::open_masks;
 pub use open::{holds_shards, open, open_with};
 pub use pairs::{ImagePairs, Unpaired};
-pub use splits::{NamedSplit, join_splits, open_splits};
+pub use splits::{NamedSplit, PackForm, join_splits, numbered_alike, open_splits};
 pub use table::TableDataset;
 pub use tar::{Member, member_bytes, visit_members};
 pub use tfrecord::{RecordTarget, TfRecordDataset, TfRecordKeys, write_tfrecord};

@@ -1,9 +1,10 @@
 //! The splits of a data set, together.
 
-use super::{Split, open};
+use super::{Split, open, write_tfrecord, write_webdataset};
 use crate::decode::DecodeOptions;
-use crate::{DataError, Dataset, Joined};
-use std::path::Path;
+use crate::{DataError, Dataset, Joined, Matched, pack};
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
 use std::sync::Arc;
 
 /// A split with its name.
@@ -38,6 +39,60 @@ pub fn open_splits(path: &Path, wanted: &[Split], options: DecodeOptions) -> Res
 /// All splits as one data set.
 pub fn join_splits(splits: &[NamedSplit]) -> Joined {
     Joined::new(splits.iter().map(|(_, dataset)| dataset.clone()).collect())
+}
+
+/// The splits with the same number for the same class, whatever each calls 0.
+pub fn numbered_alike(splits: Vec<NamedSplit>) -> Result<Vec<NamedSplit>, DataError> {
+    let joined = join_splits(&splits);
+    let numbered = splits.into_iter().map(|(name, dataset)| {
+        let (dataset, _) = Matched::by_name(dataset, joined.class_names(), name, "all splits")?;
+        Ok((name, dataset))
+    });
+    numbered.collect()
+}
+
+/// What a decoded data set is written as.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PackForm {
+    /// Pixels as they are, mapped into memory when read: nothing is decoded any more.
+    Packed,
+    /// WebDataset: tar files of PNG images and labels.
+    WebDataset,
+    /// TFRecord: files of `tf.train.Example` with PNG images and labels.
+    TfRecord,
+}
+
+impl FromStr for PackForm {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<PackForm, String> {
+        match text {
+            "packed" => Ok(PackForm::Packed),
+            "webdataset" => Ok(PackForm::WebDataset),
+            "tfrecord" => Ok(PackForm::TfRecord),
+            other => Err(format!("there is no form {other:?}; choose one of packed, webdataset, tfrecord")),
+        }
+    }
+}
+
+impl PackForm {
+    /// Writes a split into a folder, in shards of so many samples where the form has any; returns the files.
+    pub fn write(
+        self,
+        dataset: &dyn Dataset,
+        folder: &Path,
+        name: &str,
+        per_shard: usize,
+    ) -> Result<Vec<PathBuf>, DataError> {
+        match self {
+            PackForm::Packed => {
+                let path = folder.join(format!("{name}.pack"));
+                pack(dataset, &path).map(|()| vec![path])
+            }
+            PackForm::WebDataset => write_webdataset(dataset, folder, name, per_shard),
+            PackForm::TfRecord => write_tfrecord(dataset, folder, name, per_shard),
+        }
+    }
 }
 
 /// Layouts without splits give the same samples whichever is requested.

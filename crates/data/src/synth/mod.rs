@@ -20,6 +20,7 @@ pub use scenes::{SCENE_CLASSES, SEMANTIC_CLASSES, scene, semantic};
 pub use shapes::shapes;
 use std::fmt::Write as _;
 use std::path::Path;
+use std::str::FromStr;
 
 /// The share of samples that go into the test list.
 const TEST_SHARE: f32 = 0.2;
@@ -38,6 +39,34 @@ pub enum SynthKind {
     Semantic,
     /// `images/`, `train.csv` and `test.csv`: how many discs there are and how much they cover.
     Regression,
+}
+
+impl SynthKind {
+    /// Height and width of an image where none are given.
+    pub fn usual_side(self) -> usize {
+        match self {
+            SynthKind::Infrared => 256,
+            SynthKind::Scenes => 320,
+            SynthKind::Semantic | SynthKind::Shapes | SynthKind::Regression => 128,
+        }
+    }
+}
+
+impl FromStr for SynthKind {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<SynthKind, String> {
+        match text {
+            "irstd" => Ok(SynthKind::Infrared),
+            "shapes" => Ok(SynthKind::Shapes),
+            "scenes" => Ok(SynthKind::Scenes),
+            "semantic" => Ok(SynthKind::Semantic),
+            "regression" => Ok(SynthKind::Regression),
+            other => {
+                Err(format!("there is no kind {other:?}; choose one of irstd, shapes, scenes, semantic, regression"))
+            }
+        }
+    }
 }
 
 /// How many images of which size, from which seed.

@@ -42,7 +42,6 @@ pub(crate) struct FileFacts<'a> {
     pub batch: Option<usize>,
     pub image_size: Option<usize>,
     pub boxes: Option<&'a Suppression>,
-    pub license: Option<&'a str>,
 }
 
 impl<'a> From<&'a OnnxExport> for FileFacts<'a> {
@@ -55,7 +54,6 @@ impl<'a> From<&'a OnnxExport> for FileFacts<'a> {
             batch: options.batch,
             image_size: options.image_size,
             boxes: options.boxes.as_ref(),
-            license: options.license.as_deref(),
         }
     }
 }
@@ -70,7 +68,6 @@ impl<'a> From<&'a StablehloExport> for FileFacts<'a> {
             batch: Some(options.batch),
             image_size: options.image_size,
             boxes: options.boxes.as_ref(),
-            license: options.license.as_deref(),
         }
     }
 }
@@ -320,8 +317,8 @@ impl Network {
             add(WEIGHTS, path.display().to_string());
         }
         add(CHECKSUM, self.checksum().to_string());
-        if let Some(license) = options.license {
-            add(LICENSE, license.into());
+        if let Some(license) = &self.license {
+            add(LICENSE, license.clone());
         }
         Ok(ExportedFacts { entries, ..ExportedFacts::default() })
     }

@@ -3,8 +3,10 @@
 //! What is exported is what the predictor runs: the same trace, the same weights, the same preprocessing. Without
 //! preprocessing, a file takes normalized images and returns the network's output, as PyTorch's exports do.
 
+mod calibrated;
 mod check;
 mod compare;
+mod file;
 mod geometry;
 mod int8;
 mod metadata;
@@ -24,7 +26,9 @@ use octant_recipe::{NormalizationMode, Recipe};
 use octant_train::step::StepOptions;
 use octant_zoo::ModelTask;
 
+pub use calibrated::Calibrated;
 pub use check::{ExportCheck, check_export, exported_network};
+pub use file::{ExportBatch, ExportOptions, ExportTarget, ExportedFile, ExportedProgram};
 pub use int8::{CalibrationOptions, CalibrationReport};
 use metadata::FileFacts;
 pub(crate) use metadata::OutputKind;
@@ -52,8 +56,6 @@ pub struct OnnxExport {
     pub boxes: Option<Suppression>,
     /// The file takes one u8 image of any size, `[height, width, channels]`, and returns what the predictor predicts.
     pub preprocessing: bool,
-    /// The license of the weights, where it is known.
-    pub license: Option<String>,
 }
 
 impl Default for OnnxExport {
@@ -66,7 +68,6 @@ impl Default for OnnxExport {
             image_size: None,
             boxes: None,
             preprocessing: false,
-            license: None,
         }
     }
 }

@@ -27,8 +27,6 @@ pub struct StablehloExport {
     pub boxes: Option<Suppression>,
     /// The weights are inputs, in a file of their own.
     pub weights_beside: bool,
-    /// The license of the weights, where it is known.
-    pub license: Option<String>,
 }
 
 impl Default for StablehloExport {
@@ -41,7 +39,6 @@ impl Default for StablehloExport {
             image_size: None,
             boxes: None,
             weights_beside: false,
-            license: None,
         }
     }
 }

@@ -2,7 +2,6 @@
 
 use octant_metrics::pixels::ClassOverlap;
 use serde_json::{Value, json};
-use std::fmt::Write as _;
 
 fn name(class: usize, names: &[String]) -> String {
     names.get(class).cloned().unwrap_or_else(|| class.to_string())
@@ -14,14 +13,13 @@ pub fn table(overlaps: &[ClassOverlap], names: &[String]) -> String {
     let width = names.iter().map(|name| name.chars().count()).max().unwrap_or(0).max("class".len());
     let all: f64 = overlaps.iter().map(|overlap| overlap.labeled).sum::<f64>().max(1.0);
     let shown = |value: f64| if value.is_nan() { "–".to_string() } else { format!("{value:.4}") };
-    let mut text = format!("  {:<width$}    IoU   Dice  found  % of pixels\n", "class");
+    let mut rows = vec![format!("  {:<width$}    IoU   Dice  found  % of pixels", "class")];
     for (name, overlap) in names.iter().zip(overlaps) {
         let [iou, dice, found] = [overlap.iou(), overlap.dice(), overlap.accuracy()].map(shown);
         let share = 100.0 * overlap.labeled / all;
-        // Writing to a string cannot fail.
-        let _ = writeln!(text, "  {name:<width$} {iou:>6} {dice:>6} {found:>6} {share:>12.2}");
+        rows.push(format!("  {name:<width$} {iou:>6} {dice:>6} {found:>6} {share:>12.2}"));
     }
-    text
+    rows.join("\n")
 }
 
 /// The same for machines.

@@ -1,6 +1,4 @@
-//! A metric by epoch, as a small plot of block characters.
-
-use crate::style;
+//! A curve as a small plot of block characters, for terminals.
 
 /// Lines of the plot, each of which distinguishes eight values.
 const HEIGHT: usize = 6;
@@ -8,8 +6,14 @@ const HEIGHT: usize = 6;
 const COLUMNS: usize = 60;
 const EIGHTHS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
-/// The lines of a plot; none where there is no curve yet. `best` is the epoch that is drawn in another color.
-pub(super) fn plot(curve: &[(u64, f64)], best: Option<u64>, number: impl Fn(f64) -> String) -> Vec<String> {
+/// The lines of a plot of a value by epoch; none where there is no curve yet. The labels are what `number` makes of values, and the
+/// column of the best epoch what `marked` makes of it.
+pub fn block_plot(
+    curve: &[(u64, f64)],
+    best: Option<u64>,
+    number: impl Fn(f64) -> String,
+    marked: impl Fn(String) -> String,
+) -> Vec<String> {
     let values = || curve.iter().map(|(_, value)| *value);
     let (low, high) = (values().fold(f64::INFINITY, f64::min), values().fold(f64::NEG_INFINITY, f64::max));
     if curve.len() < 2 || low >= high {
@@ -39,7 +43,7 @@ pub(super) fn plot(curve: &[(u64, f64)], best: Option<u64>, number: impl Fn(f64)
             // A gap shows where one epoch ends, where there is room for one.
             let text: String =
                 (0..wide).map(|column| if wide > 1 && column + 1 == wide { ' ' } else { block }).collect();
-            if is_best { style::good(text) } else { text }
+            if is_best { marked(text) } else { text }
         };
         format!("  {label:>margin$} ┤{}", bars.iter().map(bar).collect::<String>())
     };
@@ -57,7 +61,7 @@ mod tests {
     #[test]
     fn a_curve_rises_from_the_lowest_block_to_the_top() {
         let curve: Vec<(u64, f64)> = (1..=4).map(|epoch| (epoch, epoch as f64 / 4.0)).collect();
-        let lines = plot(&curve, Some(4), |value| format!("{value:.2}"));
+        let lines = block_plot(&curve, Some(4), |value| format!("{value:.2}"), |text| text);
         assert_eq!(
             lines,
             [
@@ -75,9 +79,10 @@ mod tests {
     #[test]
     fn long_runs_and_flat_ones_fit() {
         let long: Vec<(u64, f64)> = (1..=400).map(|epoch| (epoch, (epoch as f64).ln())).collect();
-        let lines = plot(&long, None, |value| format!("{value:.4}"));
+        let lines = block_plot(&long, None, |value| format!("{value:.4}"), |text| text);
         assert!(lines.len() == HEIGHT + 1 && lines.iter().all(|line| line.chars().count() <= 80), "{lines:?}");
-        assert!(plot(&[(1, 0.5), (2, 0.5)], None, |value| value.to_string()).is_empty());
-        assert!(plot(&[(1, 0.5)], None, |value| value.to_string()).is_empty());
+        for flat in [&[(1, 0.5), (2, 0.5)][..], &[(1, 0.5)]] {
+            assert!(block_plot(flat, None, |value| value.to_string(), |text| text).is_empty());
+        }
     }
 }

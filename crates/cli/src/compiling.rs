@@ -7,7 +7,7 @@ use crate::output::{clear_line, duration};
 use octant_device::{Log, Notice, PastCompileTime};
 use std::io::{IsTerminal, Write};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Set by signals once a command registers it; see [`stop_flag`].
@@ -24,11 +24,34 @@ static SIGNAL: LazyLock<Arc<AtomicUsize>> = LazyLock::new(Arc::default);
 /// How often a signal came; see [`count_signals`].
 static COUNT: LazyLock<Arc<AtomicUsize>> = LazyLock::new(Arc::default);
 
-/// The program that is being compiled.
-static PROGRAM: Mutex<Option<String>> = Mutex::new(None);
+/// What is being compiled, the oldest first.
+static JOBS: Mutex<Jobs> = Mutex::new(Jobs { running: Vec::new(), is_watched: false });
 
-fn set_program(program: Option<&str>) {
-    *PROGRAM.lock().unwrap_or_else(PoisonError::into_inner) = program.map(str::to_string);
+struct Jobs {
+    running: Vec<Job>,
+    /// A thread shows how long they take.
+    is_watched: bool,
+}
+
+/// One compilation.
+struct Job {
+    program: String,
+    begun: Instant,
+    before: Option<PastCompileTime>,
+}
+
+fn jobs() -> MutexGuard<'static, Jobs> {
+    JOBS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Steps are being trained beside the compiler, so that there is something to lose.
+static TRAINS: AtomicBool = AtomicBool::new(false);
+
+/// From now on a signal does not end the process while something is compiled, and progress is that of the steps.
+pub(crate) fn steps_begin() {
+    if !TRAINS.swap(true, Ordering::Relaxed) {
+        clear_line();
+    }
 }
 
 /// Ends the process before the first step, or while a compiler cannot be interrupted, and prints what it was doing.
@@ -41,8 +64,8 @@ pub(crate) fn end_unfinished() -> ! {
         end()
     }
     clear_line();
-    let doing = match &*PROGRAM.lock().unwrap_or_else(PoisonError::into_inner) {
-        Some(program) => format!("while the {program} was being compiled"),
+    let doing = match jobs().running.first() {
+        Some(job) => format!("while the {} was being compiled", job.program),
         None => "before the first step".to_string(),
     };
     eprintln!("octant: stopped {doing}; every checkpoint there was is kept");
@@ -88,32 +111,28 @@ pub(crate) fn signal() -> i32 {
     }
 }
 
-/// The current compilation.
-struct Job {
-    program: String,
-    begun: Instant,
-    before: String,
-}
-
 /// Prints what a backend does.
 pub(crate) fn log() -> Log {
-    let job: Arc<Mutex<Option<Job>>> = Arc::default();
-    Arc::new(move |notice| match notice {
+    Arc::new(|notice| match notice {
         Notice::Message(sentence) => eprintln!("{sentence}"),
         Notice::Compiling { program, reason, before } => {
-            let before = before.map(describe).unwrap_or_default();
-            eprintln!("{program}: compiling, because {reason}{before}");
-            let new = Job { program: program.to_string(), begun: Instant::now(), before };
-            *job.lock().unwrap_or_else(PoisonError::into_inner) = Some(new);
-            set_program(Some(program));
-            let job = job.clone();
-            // Without a thread there is no progress to see, which is no reason not to compile.
-            let _ = std::thread::Builder::new().name("compiling".into()).spawn(move || watch(&job));
+            let last = before.and_then(seconds).map(describe).unwrap_or_default();
+            eprintln!("{program}: compiling, because {reason}{last}");
+            let mut jobs = jobs();
+            jobs.running.push(Job { program: program.to_string(), begun: Instant::now(), before });
+            if !std::mem::replace(&mut jobs.is_watched, true) {
+                // Without a thread there is no progress to see, which is no reason not to compile.
+                let _ = std::thread::Builder::new().name("compiling".into()).spawn(watch);
+            }
         }
         Notice::Compiled { program, time } => {
-            *job.lock().unwrap_or_else(PoisonError::into_inner) = None;
-            set_program(None);
-            clear_line();
+            let mut jobs = jobs();
+            if let Some(ended) = jobs.running.iter().position(|job| job.program == program) {
+                jobs.running.remove(ended);
+            }
+            if !TRAINS.load(Ordering::Relaxed) {
+                clear_line();
+            }
             if time >= Duration::from_secs(1) {
                 eprintln!("{program}: compiled in {}", duration(time));
             }
@@ -121,41 +140,76 @@ pub(crate) fn log() -> Log {
     })
 }
 
+/// What took no time before is not worth a word.
+fn seconds(before: PastCompileTime) -> Option<PastCompileTime> {
+    let (PastCompileTime::SameProgram(time) | PastCompileTime::SameName(time)) = before;
+    (time >= Duration::from_secs(1)).then_some(before)
+}
+
 fn describe(before: PastCompileTime) -> String {
     match before {
-        // What took no time before is not worth a word.
-        PastCompileTime::SameProgram(time) | PastCompileTime::SameName(time) if time < Duration::from_secs(1) => {
-            String::new()
-        }
         PastCompileTime::SameProgram(time) => format!(" ({} last time)", duration(time)),
         PastCompileTime::SameName(time) => format!(" (the last of that name took {})", duration(time)),
     }
 }
 
-/// Until the compilation is over: shows the elapsed time, and ends the process on Ctrl-C.
-fn watch(job: &Mutex<Option<Job>>) {
+/// How far the compilations are: that of the oldest, with the time that is left if it takes as long as before.
+fn progress(running: &[Job]) -> Option<String> {
+    let oldest = running.first()?;
+    let elapsed = oldest.begun.elapsed();
+    let others = match running.len() - 1 {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let left = oldest.before.and_then(seconds).map(|before| match before {
+        PastCompileTime::SameProgram(time) | PastCompileTime::SameName(time) if time > elapsed => {
+            format!(", about {} left", duration(time - elapsed))
+        }
+        longer => describe(longer),
+    });
+    Some(format!("{}{others}: compiling for {} so far{}", oldest.program, duration(elapsed), left.unwrap_or_default()))
+}
+
+/// Until all compilations are over: shows the elapsed time, and ends the process on Ctrl-C unless steps are being trained.
+fn watch() {
     const GLANCE: Duration = Duration::from_millis(100);
     // On a terminal the line is overwritten; a log gets one now and then.
     let is_terminal = std::io::stderr().is_terminal();
     let interval = Duration::from_secs(if is_terminal { 1 } else { 60 });
-    let mut due = interval;
+    let (begun, mut due) = (Instant::now(), interval);
     loop {
         std::thread::sleep(GLANCE);
-        let job = job.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(Job { program, begun, before }) = &*job else { return };
-        if STOP.load(Ordering::Relaxed) {
+        let trains = TRAINS.load(Ordering::Relaxed);
+        if STOP.load(Ordering::Relaxed) && !trains {
             end_unfinished();
         }
+        let mut jobs = jobs();
+        let Some(text) = progress(&jobs.running) else {
+            jobs.is_watched = false;
+            return;
+        };
         if begun.elapsed() >= due {
             due += interval;
-            let text = format!("{program}: compiling for {} so far{before}", duration(begun.elapsed()));
-            match is_terminal {
-                true => eprint!("\r\x1b[2K{text}"),
-                false => eprintln!("{text}"),
+            match (is_terminal, trains) {
+                (true, false) => eprint!("\r\x1b[2K{text}"),
+                (false, _) => eprintln!("{text}"),
+                // The progress of the steps has the line.
+                (true, true) => {}
             }
             let _ = std::io::stderr().flush();
         }
     }
+}
+
+/// The end of a command. What is still being compiled is for steps that nobody will run: a compiler cannot be interrupted, and
+/// its threads must not find their library half torn down.
+pub(crate) fn leave(code: u8) -> u8 {
+    if jobs().running.is_empty() {
+        return code;
+    }
+    let _ = std::io::stdout().flush();
+    // SAFETY: nothing runs after this call, and it touches no memory of ours.
+    unsafe { libc::_exit(code.into()) }
 }
 
 /// Ends the process without waiting for the compiler's threads, which must not find their library half torn down.

@@ -180,12 +180,12 @@ pub fn main(launch: Launch) -> u8 {
         eprintln!("note: {} has no effect: it chooses kernels of GPUs, and no device was opened", device::FAST_FLAG);
     }
     output::flush();
-    match result {
+    compiling::leave(match result {
         Ok(Ending::Done) => SUCCESS,
         // The shell's convention for a program that ended on a signal.
         Ok(Ending::Interrupted(signal)) => 128 + signal as u8,
         Err(error) => failed(&error),
-    }
+    })
 }
 
 fn failed(error: &anyhow::Error) -> u8 {

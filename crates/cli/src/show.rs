@@ -119,7 +119,8 @@ impl Display {
             line(format_args!("memory at the peak, on each of {}:", count(self.devices as u64, "device")));
             line(format_args!("  {:<20} {:>12} {:>12}", "phase", "training", "evaluation"));
             for PhaseMemory { phase, training, evaluation } in phases {
-                line(format_args!("  {phase:<20} {:>12} {:>12}", bytes(*training), bytes(*evaluation)));
+                let evaluation = evaluation.map_or_else(|| "not known yet".into(), bytes);
+                line(format_args!("  {phase:<20} {:>12} {evaluation:>12}", bytes(*training)));
             }
         }
     }

@@ -80,6 +80,7 @@ fn prepare_level(graph: &Graph, device: Option<&GpuProfile>) -> Graph {
         graph = checked("fuse_convolutions", fuse_convolutions(&graph, device));
         graph = checked("group_updates", group_updates(&graph));
     }
+    graph = checked("split_dilated", xla::split_dilated(&graph));
     graph = checked("convolutions_as_products", xla::convolutions_as_products(&graph));
     graph = checked("small_products_as_sums", xla::small_products_as_sums(&graph));
     graph = checked("small_tables_as_sums", xla::small_tables_as_sums(&graph));

@@ -4,9 +4,11 @@
 //! program's part of the key comes first in the file's name, so that a miss can report what has changed since the program
 //! was last compiled. Entries carry a check sum; whatever does not match is deleted and compiled again, never an error.
 
+mod in_flight;
 mod stored;
 mod times;
 
+pub(crate) use in_flight::InFlight;
 pub use stored::{StoreLimits, StoredFile};
 pub use times::PastCompileTime;
 

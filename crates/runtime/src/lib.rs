@@ -47,6 +47,12 @@ pub trait Backend: Send + Sync + 'static {
         1
     }
 
+    /// How many programs are worth compiling at the same time while another one runs; with none, each is compiled where it is
+    /// needed.
+    fn concurrent_compilations(&self) -> usize {
+        0
+    }
+
     /// Compiles a program. The result runs on the devices of `program.mesh`.
     fn compile(&self, program: &Program, options: &CompileOptions) -> Result<Box<dyn Executable>>;
 

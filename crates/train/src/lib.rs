@@ -46,7 +46,7 @@ pub use phase::{Pace, Phase, Rate};
 pub use progress::{Best, RunProgress};
 pub use regress::{Regress, ValueLoss};
 pub use segment::{MaskLoss, Segment, SegmentLoss};
-pub use session::{Session, SessionPrograms, Usage};
+pub use session::{Session, Usage};
 pub use state::{State, import};
 pub use step::{Group, MixOptions, PhaseOptions, Role, StateEntry, Trainable, WarmupOptions};
 pub use task::{Findings, Metric, Objective, Observer, Outcome, Task};

@@ -4,9 +4,10 @@
 use crate::TrainError;
 use crate::step::{StateEntry, StepOptions, StepPlan, TracedStep};
 use octant_nn::Precision;
-use octant_runtime::{Backend, CompileOptions, Executable, RuntimeError, Sharding};
+use octant_runtime::{Backend, CompileOptions, Executable, Program, RuntimeError, Sharding};
 
 /// What the memory of a step depends on.
+#[derive(Clone)]
 pub(crate) struct Needs {
     batch_size: usize,
     devices: usize,
@@ -31,12 +32,12 @@ impl Needs {
     pub fn compile(
         &self,
         backend: &dyn Backend,
-        traced: &TracedStep,
+        program: &Program,
         options: &CompileOptions,
     ) -> Result<Box<dyn Executable>, TrainError> {
         let uses = backend.memory().unwrap_or_default();
         let limit = uses.iter().take(self.devices).filter_map(|device| device.limit).min();
-        let executable = match backend.compile(&traced.program, options) {
+        let executable = match backend.compile(program, options) {
             Err(RuntimeError::OutOfMemory { requested, available, .. }) => {
                 return Err(self.too_large(requested, available.or(limit)));
             }

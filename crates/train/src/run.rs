@@ -3,6 +3,7 @@
 //! Everything that decides what happens next is in [`RunProgress`] and in the session's state, and both are in every
 //! checkpoint, so [`run`] does not depend on whether it was ever interrupted. The caller watches through a [`Watcher`].
 
+mod compiling;
 mod epoch;
 mod journal;
 mod plan;
@@ -19,10 +20,10 @@ pub use report::{Ending, EpochReport, PhaseMemory, StepReport, Summary, Times, W
 use crate::checkpoint::{Checkpoint, CheckpointWriter, Contents, averages};
 use crate::in_flight::Ahead;
 use crate::progress::PlateauState;
-use crate::session::UploadedBatch;
+use crate::session::{Compiler, SessionPrograms, UploadedBatch};
 use crate::step::{self, Role, StepPlan};
 use crate::values::Values;
-use crate::{Evaluator, Findings, Phase, Rate, RunProgress, Session, SessionPrograms, TrainError};
+use crate::{Evaluator, Findings, Phase, Rate, RunProgress, Session, TrainError};
 use octant_data::{Batches, LastBatch, Loader, LoaderConfig, Mix, Position};
 use octant_events::RunDirectory;
 use octant_nn::schedule::Plateau;
@@ -61,6 +62,8 @@ pub fn run(
         skipped: 0,
         left_out: 0,
         remarked: false,
+        compiler: Compiler::of(&*plan.backend),
+        rehearsed: false,
         has_advanced: false,
     };
     runner.rehearse_data()?;
@@ -102,6 +105,10 @@ struct Runner<'p, 'w> {
     left_out: usize,
     /// What is odd about the metrics was reported.
     remarked: bool,
+    /// Compiles this phase's programs, and those of later phases.
+    compiler: Compiler,
+    /// The evaluation of this phase has run once.
+    rehearsed: bool,
     /// This process has trained a step.
     has_advanced: bool,
 }
@@ -110,12 +117,16 @@ impl<'p> Runner<'p, '_> {
     fn run(mut self, from: Option<Checkpoint>) -> Result<Summary, TrainError> {
         let mut known = self.plan.weights.clone();
         let mut from = from;
-        let mut compiled = None;
+        let begun = Instant::now();
+        let mut programs = self.begin_to_compile()?;
+        self.times.compile += begun.elapsed();
+        let mut is_first = true;
         let ending = loop {
             let phase = &self.plan.phases[self.progress.phase];
-            let mut session = self.open(phase, &known, from.take(), compiled.as_mut().and_then(VecDeque::pop_front))?;
-            if compiled.is_none() {
-                compiled = Some(self.compile_ahead(&session)?);
+            let of_phase = programs.pop_front().expect("every phase that is left has its programs");
+            let mut session = self.open(phase, of_phase, &known, from.take())?;
+            if std::mem::take(&mut is_first) {
+                self.wait_for_phases(&mut session, &mut programs)?;
             }
             self.watcher.phase_begins(phase, &session);
             let ended = self.phase(phase, &mut session).map_err(|error| session.explained(error))?;
@@ -171,32 +182,30 @@ impl<'p> Runner<'p, '_> {
         Ok((!self.watcher.stops()).then_some(findings))
     }
 
-    /// Compiles a phase's programs and puts the state in place.
+    /// Puts the state of a phase in place, and waits for the program of its first step.
     fn open(
         &mut self,
         phase: &'p Phase,
+        programs: SessionPrograms,
         known: &Values,
         from: Option<Checkpoint>,
-        compiled: Option<SessionPrograms>,
     ) -> Result<Session, TrainError> {
         let begun = Instant::now();
         let plan = self.plan;
         let step = phase.step(&plan.step, &plan.mesh);
         let restored = from.as_ref().map(|checkpoint| restored(checkpoint, &step, self.watcher)).transpose()?;
         let known = restored.as_ref().unwrap_or(known);
-        let mut session = match compiled {
-            Some(programs) => Session::with_programs(&plan.backend, &step, programs, plan.run.seed, known)?,
-            None => Session::with_carried(&plan.backend, &step, &plan.compile, plan.run.seed, known)?,
-        };
+        let mut session = Session::with_programs(&plan.backend, &step, programs, plan.run.seed, known)?;
+        self.watch_samples(&step, &mut session)?;
         if plan.run.histograms.is_some() {
             session.watch_gradients(&step, &plan.compile)?;
         }
-        self.watch_samples(&step, &mut session)?;
+        session.begin_to_compile_watched(&self.compiler)?;
         let RunProgress { step, optimizer_batches, tracked_batches, .. } = self.progress;
         session.set_counts(step, optimizer_batches, tracked_batches.unwrap_or(step));
         session.keep_losses();
-        self.rehearse_evaluation(phase, &mut session)?;
-        self.samples(phase, &mut session)?;
+        self.rehearsed = false;
+        self.follow_compiler(phase, &mut session)?;
         if std::mem::take(&mut self.is_new) {
             self.rehearse_checkpoint(&session)?;
         }
@@ -215,33 +224,41 @@ impl<'p> Runner<'p, '_> {
             Rate::Scheduled(..) => None,
         };
         self.times.compile += begun.elapsed();
-        self.write_programs(&phase.name, &session)?;
         Ok(session)
     }
 
-    /// Compiles the programs of all later phases, so that one that does not fit is known before the first step.
-    fn compile_ahead(&mut self, first: &Session) -> Result<VecDeque<SessionPrograms>, TrainError> {
-        let begun = Instant::now();
+    /// Begins to compile the programs of all phases that are left, in the order in which they are needed.
+    fn begin_to_compile(&self) -> Result<VecDeque<SessionPrograms>, TrainError> {
         let plan = self.plan;
-        let memory = |phase: &Phase, [training, evaluation]: [MemoryPlan; 2]| PhaseMemory {
+        let begin = |(number, phase): (usize, &Phase)| {
+            let step = phase.step(&plan.step, &plan.mesh);
+            let programs = SessionPrograms::begin_all(&self.compiler, &plan.backend, &step, &plan.compile);
+            programs.map_err(|error| if number == 0 { error } else { in_phase(phase, error) })
+        };
+        plan.phases[self.progress.phase..].iter().enumerate().map(begin).collect()
+    }
+
+    /// Waits for the programs of all later phases, so that one that does not fit is known before the first step. A run of one
+    /// phase begins while its other programs are compiled.
+    fn wait_for_phases(&mut self, first: &mut Session, later: &mut VecDeque<SessionPrograms>) -> Result<(), TrainError> {
+        let begun = Instant::now();
+        let mut phases = self.plan.phases[self.progress.phase..].iter();
+        let memory = |phase: &Phase, (training, evaluation): (MemoryPlan, Option<MemoryPlan>)| PhaseMemory {
             phase: phase.name.clone(),
             training: training.peak(),
-            evaluation: evaluation.peak(),
+            evaluation: evaluation.map(|evaluation| evaluation.peak()),
         };
-        let mut planned = vec![memory(&plan.phases[self.progress.phase], first.planned_memory())];
-        let mut compiled = VecDeque::new();
-        for phase in &plan.phases[self.progress.phase + 1..] {
-            let step = phase.step(&plan.step, &plan.mesh);
-            let programs = SessionPrograms::new(&*plan.backend, &step, &plan.compile).map_err(|error| match error {
-                TrainError::OutOfMemory(text) => TrainError::OutOfMemory(format!("in phase {}, {text}", phase.name)),
-                other => other,
-            })?;
+        if !later.is_empty() {
+            first.wait_for_programs()?;
+        }
+        let mut planned: Vec<_> = phases.next().map(|phase| memory(phase, first.planned_memory())).into_iter().collect();
+        for (phase, programs) in phases.zip(later) {
+            programs.wait().map_err(|error| in_phase(phase, error))?;
             planned.push(memory(phase, programs.memory()));
-            compiled.push_back(programs);
         }
         self.times.compile += begun.elapsed();
         self.watcher.planned(&planned);
-        Ok(compiled)
+        Ok(())
     }
 
     /// What the next phase begins with.
@@ -352,6 +369,14 @@ pub fn check_checkpoint(plan: &RunPlan, checkpoint: &Checkpoint) -> Result<(), T
     let Some(phase) = plan.phases.get(checkpoint.progress.phase) else { return Ok(()) };
     let traced = step::training(&phase.step(&plan.step, &plan.mesh))?;
     checkpoint.values(&traced.variables, checkpoint.is_averaged(&traced.variables)).map(drop)
+}
+
+/// The same error, which names the phase if it is about memory.
+fn in_phase(phase: &Phase, error: TrainError) -> TrainError {
+    match error {
+        TrainError::OutOfMemory(text) => TrainError::OutOfMemory(format!("in phase {}, {text}", phase.name)),
+        other => other,
+    }
 }
 
 /// The state of a checkpoint, as far as the step knows it.

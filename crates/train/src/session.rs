@@ -1,14 +1,17 @@
 //! A compiled step with its state: what the training loop drives.
 
+mod background;
+mod compiler;
 mod inspection;
 mod programs;
 
-pub use programs::{SessionPrograms, Usage};
+pub(crate) use compiler::Compiler;
+pub use compiler::Usage;
+pub(crate) use programs::SessionPrograms;
 
 use crate::accumulation::Accumulation;
 use crate::checkpoint::{Snapshot, averages};
 use crate::in_flight::{InFlight, Observation};
-use crate::memory::Needs;
 use crate::state::{State, full};
 use crate::step::{self, BAD_STEP_SUMS, Role, StateEntry, StepPlan, TracedStep};
 use crate::{Metric, Task, TrainError, Values, spread};
@@ -18,7 +21,8 @@ use octant_nn::VariableSpec;
 use octant_runtime::{
     Backend, Buffer, CompileOptions, Cost, Executable, MemoryPlan, MemoryUse, Mesh, RuntimeError, Sharding,
 };
-use programs::{Form, Lazy, Samples};
+use compiler::SessionProgram;
+use programs::Samples;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -38,7 +42,7 @@ pub struct Session {
     programs: SessionPrograms,
     batch_sizes: Vec<usize>,
     /// The gradients alone and the variables they belong to, where they are watched.
-    gradients: Option<(Lazy, Vec<usize>)>,
+    gradients: Option<(SessionProgram, Vec<usize>)>,
     samples: Option<Samples>,
     state: State,
     counts: Buffer,
@@ -52,7 +56,7 @@ pub struct Session {
 }
 
 impl Session {
-    /// Traces the training and the evaluation step, compiles the first and initializes the state from the seed.
+    /// Compiles the training step, traces the evaluation step and initializes the state from the seed.
     pub fn new(
         backend: &Arc<dyn Backend>,
         plan: &StepPlan,
@@ -72,51 +76,31 @@ impl Session {
     ) -> Result<Session, TrainError> {
         let traced = step::training(plan)?;
         known.check_names(&traced.entries)?;
-        Session::of_traced(backend, plan, options, seed, known, traced)
+        let compiler = Compiler::of(&**backend);
+        let mut programs = SessionPrograms::begin(&compiler, backend, plan, options, traced)?;
+        programs.wait()?;
+        Session::with_programs(backend, plan, programs, seed, known)
     }
 
-    /// The same for a phase of a run, which takes over what it has of the one before.
-    pub(crate) fn with_carried(
-        backend: &Arc<dyn Backend>,
-        plan: &StepPlan,
-        options: &CompileOptions,
-        seed: u64,
-        carried: &Values,
-    ) -> Result<Session, TrainError> {
-        Session::of_traced(backend, plan, options, seed, carried, step::training(plan)?)
-    }
-
-    fn of_traced(
-        backend: &Arc<dyn Backend>,
-        plan: &StepPlan,
-        options: &CompileOptions,
-        seed: u64,
-        known: &Values,
-        traced: TracedStep,
-    ) -> Result<Session, TrainError> {
-        let needs = Needs::of(plan, &traced);
-        // A large state takes as long to initialize and to copy as a stored program takes to load.
-        let (train, state) = std::thread::scope(|scope| {
-            let state = scope.spawn(|| State::new(&**backend, &traced, known, |spec| spec.initial(seed)));
-            let train = needs.compile(&**backend, &traced, options);
-            (train, state.join().expect("initializing and copying the state does not panic"))
-        });
-        // The compiler's error comes first: it knows by how much a step is too large.
-        let (train, state) = (train?, state?);
-        let programs = SessionPrograms::with_first(&**backend, plan, options, traced, needs, train)?;
-        Session::bind(backend, plan, programs, seed, state)
-    }
-
-    /// [`with_carried`](Session::with_carried) with programs that were compiled before, for the same plan.
+    /// The same with programs that were begun before, for the same plan: it begins when the first form is compiled. `carried` may
+    /// have what the step does not.
     pub(crate) fn with_programs(
         backend: &Arc<dyn Backend>,
         plan: &StepPlan,
-        programs: SessionPrograms,
+        mut programs: SessionPrograms,
         seed: u64,
-        known: &Values,
+        carried: &Values,
     ) -> Result<Session, TrainError> {
-        let state = State::new(&**backend, &programs.traced, known, |spec| spec.initial(seed))?;
-        Session::bind(backend, plan, programs, seed, state)
+        let traced = programs.traced.clone();
+        // A large state takes as long to initialize and to copy as a stored program takes to load.
+        let (compiled, state) = std::thread::scope(|scope| {
+            let state = scope.spawn(|| State::new(&**backend, &traced, carried, |spec| spec.initial(seed)));
+            let compiled = programs.forms[0].train.wait().map(drop);
+            (compiled, state.join().expect("initializing and copying the state does not panic"))
+        });
+        // The compiler's error comes first: it knows by how much a step is too large.
+        compiled?;
+        Session::bind(backend, plan, programs, seed, state?)
     }
 
     fn bind(
@@ -216,20 +200,21 @@ impl Session {
         ];
         let upload = |scalar| self.backend.upload(scalar, &self.mesh, &Sharding::REPLICATED);
         let scalars = scalars.iter().map(upload).collect::<Result<Vec<Buffer>, _>>()?;
-        let form = &mut self.programs.forms[form];
+        let form = &mut self.programs.forms[form].train;
+        // The state stays where it is if the compiler refuses.
+        form.wait()?;
         let entries = self.state.buffers.len();
         let mut inputs = std::mem::take(&mut self.state.buffers);
         inputs.extend(batch.into_iter().chain(scalars));
-        self.state.buffers = match form.train.execute(&inputs) {
+        self.state.buffers = match form.execute(&inputs) {
             Ok(outputs) => outputs,
             Err(error) => {
                 // A step that was refused, for instance for the shape of its batch, has changed nothing.
                 inputs.truncate(entries);
                 self.state.buffers = inputs;
-                return Err(changed_shape(error));
+                return Err(error);
             }
         };
-        form.executions += 1;
         (self.steps, self.accumulation) = (step, accumulation);
         self.tracked += u64::from(self.tracks);
         let loss = self.state.buffers.pop().expect("the last output is the loss");
@@ -242,7 +227,7 @@ impl Session {
     /// Makes [`gradients`](Session::gradients) available, for the plan that this session was opened with.
     pub fn watch_gradients(&mut self, plan: &StepPlan, options: &CompileOptions) -> Result<(), TrainError> {
         let (traced, learned) = step::gradients(plan)?;
-        self.gradients = Some((Lazy::new(traced.program, options), learned));
+        self.gradients = Some((SessionProgram::new(&self.backend, traced.program, options), learned));
         Ok(())
     }
 
@@ -254,7 +239,7 @@ impl Session {
         let key = HostTensor::new([2], &[self.seed as u32, self.steps as u32]).expect("two words");
         inputs.push(self.backend.upload(&key, &self.mesh, &Sharding::REPLICATED)?);
         let Some((program, learned)) = &mut self.gradients else { return Ok(Vec::new()) };
-        let outputs = program.execute(&*self.backend, &inputs).map_err(changed_shape)?;
+        let outputs = program.execute(&inputs)?;
         let path = |&index: &usize| self.programs.traced.variables[index].path.clone();
         learned.iter().map(path).zip(outputs).map(|(path, buffer)| Ok((path, buffer.to_host()?))).collect()
     }
@@ -263,7 +248,8 @@ impl Session {
     pub fn watch_samples(&mut self, plan: &StepPlan, options: &CompileOptions) -> Result<(), TrainError> {
         let Some((traced, names)) = step::samples(plan)? else { return Ok(()) };
         let reads = evaluated(&self.programs.traced, &traced.variables)?;
-        self.samples = Some(Samples { program: Lazy::new(traced.program, options), names, reads });
+        let program = SessionProgram::new(&self.backend, traced.program, options);
+        self.samples = Some(Samples { program, names, reads });
         Ok(())
     }
 
@@ -279,7 +265,7 @@ impl Session {
         let Some(Samples { program, names, reads }) = &mut self.samples else { return Ok(Vec::new()) };
         let variables = reads.iter().map(|&entry| self.state.buffers[entry].clone());
         let inputs: Vec<Buffer> = variables.chain(uploaded).collect();
-        let columns = program.execute(&*self.backend, &inputs).map_err(changed_shape)?;
+        let columns = program.execute(&inputs)?;
         names.iter().zip(columns).map(|(name, column)| Ok((*name, column.to_host()?))).collect()
     }
 
@@ -294,7 +280,7 @@ impl Session {
         let mut inputs: Vec<Buffer> = self.evaluated_variables().cloned().collect();
         inputs.push(self.counts.clone());
         inputs.extend(uploaded);
-        let mut outputs = self.programs.evaluation.execute(&*self.backend, &inputs).map_err(changed_shape)?.into_iter();
+        let mut outputs = self.programs.evaluation.execute(&inputs)?.into_iter();
         self.counts = outputs.next().expect("the first output is the sums");
         self.in_flight.push(outputs.next().expect("the second output is the loss"))?;
         Ok(outputs.next())
@@ -307,7 +293,7 @@ impl Session {
         observation.push(batch, predictions)?;
         observation.finish()?;
         self.counts.wait()?;
-        self.programs.evaluation.forget();
+        self.programs.evaluation.forget_executions();
         self.reset_counts()
     }
 

@@ -18,6 +18,7 @@ static STEP: AtomicU64 = AtomicU64::new(0);
 pub(crate) fn note(event: &RunEvent, run: &Path) {
     match event {
         RunEvent::EpochBegins { .. } => {
+            compiling::steps_begin();
             RUN.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_with(|| run.to_path_buf());
         }
         RunEvent::Loss { step, .. } => STEP.store(*step, Ordering::Relaxed),

@@ -1,5 +1,6 @@
 //! Rewrites that only help XLA's GPU compiler: the same computation in forms that it fuses and divides better.
 
+mod dilated;
 mod functions;
 mod pointwise;
 mod pooling;
@@ -8,6 +9,7 @@ mod reductions;
 mod scatters;
 mod transposed;
 
+pub use dilated::split_dilated;
 pub use functions::recompute_functions;
 pub use pointwise::convolutions_as_products;
 pub use pooling::unpool_by_comparing;

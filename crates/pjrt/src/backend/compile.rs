@@ -12,7 +12,6 @@ use octant_cuda::refused_attentions;
 use octant_runtime as runtime;
 use octant_runtime::{DType, HostTensor, Program, Shape};
 use std::sync::PoisonError;
-use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 /// A convolution that any GPU computes in microseconds.
@@ -135,6 +134,7 @@ impl PjrtBackend {
             return Ok(Compiled { loaded: self.client.compile(text, &options)?, from_cache: false, entry: None });
         };
         let key = self.cache_key(text, &options)?;
+        let _turn = self.in_flight.turn(&key);
         let reason = match cache.look_up(&key) {
             Lookup::Hit(bytes) => match self.client.load_serialized(&bytes) {
                 Ok(loaded) => {
@@ -173,9 +173,12 @@ impl PjrtBackend {
     /// while kernels are being recorded. The compiler uses cuDNN, so a program that was compiled here needs no such help; one
     /// that was loaded may record its first convolution.
     fn open_cudnn(&self, cache: &ExecutableCache) {
-        if self.name != CUDA || self.cudnn_is_open.swap(true, Ordering::Relaxed) {
-            return;
+        if self.name == CUDA {
+            self.cudnn.call_once(|| self.run_small_convolution(cache));
         }
+    }
+
+    fn run_small_convolution(&self, cache: &ExecutableCache) {
         let run = |device: &PjrtDevice| -> crate::Result<()> {
             let plain = XlaCompileOptions { device_ids: vec![device.description().id as i64], ..Default::default() };
             let options = plain

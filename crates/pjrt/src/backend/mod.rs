@@ -9,7 +9,7 @@ mod plan;
 mod shards;
 mod small_buffers;
 
-use crate::cache::ExecutableCache;
+use crate::cache::{ExecutableCache, InFlight};
 use crate::client::{Client, PjrtDevice};
 use crate::discover::{self, PluginKind};
 use crate::error::PjrtError;
@@ -19,8 +19,7 @@ use crate::profiler::Profiler;
 use crate::{CompiledMemory, XlaCost};
 use octant_runtime as runtime;
 use octant_runtime::{HostTensor, Mesh, Program, RuntimeError, Sharding};
-use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Once};
 use std::time::{Duration, Instant};
 
 pub use self::options::PjrtOptions;
@@ -49,8 +48,10 @@ pub struct PjrtBackend {
     missing: Mutex<MissingKernels>,
     cache: Option<ExecutableCache>,
     log: Log,
-    /// Whether cuDNN was used by this process.
-    cudnn_is_open: AtomicBool,
+    /// The first use of cuDNN by this process.
+    cudnn: Once,
+    /// What is being compiled.
+    in_flight: InFlight,
     /// On GPUs, one per device.
     _small_buffers: Vec<SmallBuffers>,
 }
@@ -102,7 +103,7 @@ impl PjrtBackend {
         let log: Log = Arc::new(|_| ());
         let gpus = if name == CUDA { &devices[..] } else { &[] };
         let _small_buffers = gpus.iter().map(SmallBuffers::make_room).collect::<crate::Result<_>>()?;
-        let (lowering, cache, cudnn_is_open) = (lower, None, AtomicBool::new(false));
+        let (lowering, cache, cudnn) = (lower, None, Once::new());
         Ok(PjrtBackend {
             name,
             client,
@@ -113,7 +114,8 @@ impl PjrtBackend {
             missing,
             cache,
             log,
-            cudnn_is_open,
+            cudnn,
+            in_flight: InFlight::default(),
             _small_buffers,
         })
     }
@@ -153,6 +155,16 @@ impl runtime::Backend for PjrtBackend {
             runtime::Device { id, kind: description.kind.clone(), description: description.debug.clone() }
         };
         self.devices.iter().enumerate().map(describe).collect()
+    }
+
+    /// A compiler's passes over one program run one after the other, so most cores are free for others. Kernels that are chosen
+    /// by measuring must have the GPU for themselves.
+    fn concurrent_compilations(&self) -> usize {
+        /// Each needs memory for its program, and the loader needs cores as well.
+        const MOST: usize = 4;
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let measures = self.name == CUDA && !self.options.repeatable;
+        if measures { 0 } else { cores.div_ceil(2).min(MOST) }
     }
 
     fn compile(

@@ -2,7 +2,7 @@
 
 use super::*;
 
-fn key(version: &str) -> Key {
+pub(super) fn key(version: &str) -> Key {
     Key::new("module {}", b"options", version, "8 × TPU v3")
 }
 

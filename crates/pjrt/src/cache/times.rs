@@ -2,6 +2,7 @@
 
 use super::{ExecutableCache, Key};
 use std::fs;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 const FILE: &str = "compile-times.txt";
@@ -43,6 +44,9 @@ impl ExecutableCache {
 
     /// Stores how long the compiler took. Write errors are ignored.
     pub fn note_time(&self, key: &Key, name: &str, time: Duration) {
+        /// The file is read and written as a whole, by several threads.
+        static WRITER: Mutex<()> = Mutex::new(());
+        let _writer = WRITER.lock().unwrap_or_else(PoisonError::into_inner);
         let path = self.folder.join(FILE);
         let before = fs::read_to_string(&path).unwrap_or_default();
         let program = format!("{:032x}", key.program);

@@ -16,7 +16,7 @@ impl<'p> Runner<'p, '_> {
     ) -> Result<Option<Ending>, TrainError> {
         let steps = feed.steps;
         let begun = Instant::now();
-        let (waited, before) = (feed.train.stats().waited, self.times.checkpoint);
+        let (waited, before) = (feed.train.stats().waited, self.times);
         let (number, epochs) = (self.progress.epoch + 1, self.plan.phases.iter().map(|phase| phase.epochs).sum());
         self.watcher.epoch_begins(number, epochs, steps, self.progress.epoch_step);
         let first = self.progress.epoch_step;
@@ -25,7 +25,8 @@ impl<'p> Runner<'p, '_> {
         }
         if let Some(ending) = self.learn(phase, session, feed)? {
             let input = feed.train.stats().waited.saturating_sub(waited);
-            self.note_time(&Times { training: begun.elapsed(), input, ..Times::default() });
+            let training = begun.elapsed().saturating_sub(self.times.compile - before.compile);
+            self.note_time(&Times { training, input, ..Times::default() });
             return Ok(Some(ending));
         }
         // Before anything else of the epoch: events have the same order when validation is interrupted.
@@ -33,7 +34,8 @@ impl<'p> Runner<'p, '_> {
         let mut metrics = session.metrics()?;
         self.check_finite(session, &feed.train)?;
         self.report_left_out(&feed.train)?;
-        let training = begun.elapsed().saturating_sub(self.times.checkpoint - before);
+        let elsewhere = self.times.checkpoint - before.checkpoint + self.times.compile - before.compile;
+        let training = begun.elapsed().saturating_sub(elsewhere);
         let is_last = self.progress.phase_epoch + 1 == phase.epochs;
         let validates = is_last || number.is_multiple_of(self.plan.run.validate_every);
         let began_validation = Instant::now();
@@ -49,7 +51,7 @@ impl<'p> Runner<'p, '_> {
         metrics.extend(validated);
         self.times = Times {
             // The time of the previous epoch's checkpoint is logged here, since that epoch's row was already written.
-            total: begun.elapsed() + before,
+            total: begun.elapsed() + before.checkpoint,
             training,
             input: feed.train.stats().waited.saturating_sub(waited),
             validation: began_validation.elapsed(),
@@ -120,12 +122,14 @@ impl<'p> Runner<'p, '_> {
                 })
             });
             let (batch, position) = next.ok_or_else(|| TrainError::Data("the data ended early".into()))??;
+            self.wait_for_form(session, &batch)?;
             let rate = self.rate(phase);
             self.begin_recording(session)?;
             session.train_uploaded(batch, rate)?;
             self.end_recording(session, false)?;
             self.advance(train, position);
             self.write_losses(session, false)?;
+            self.follow_compiler(phase, session)?;
             if self.watcher.is_due() {
                 self.check_finite(session, train)?;
                 let (done, metrics, memory) = (self.progress.epoch_step, session.metrics()?, session.memory());
@@ -163,7 +167,8 @@ impl<'p> Runner<'p, '_> {
     }
 
     /// The metrics over the validation data; `None` when it was interrupted.
-    fn validate(&mut self, phase: &Phase, session: &mut Session) -> Result<Option<Vec<Metric>>, TrainError> {
+    fn validate(&mut self, phase: &'p Phase, session: &mut Session) -> Result<Option<Vec<Metric>>, TrainError> {
+        self.wait_for_evaluation(phase, session)?;
         session.reset_counts()?;
         let mut observation = Observation::of(phase.evaluated());
         let loader = self.validation_loader(phase)?;

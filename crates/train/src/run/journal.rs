@@ -47,19 +47,6 @@ impl Runner<'_, '_> {
         Ok(())
     }
 
-    /// How long the programs of a phase took to compile, and how much memory was planned for a step.
-    pub(super) fn write_programs(&mut self, phase: &str, session: &Session) -> Result<(), TrainError> {
-        let planned = session.cost().0.peak() as f64 / f64::from(1 << 20);
-        for (number, usage) in session.form_usage().chain([session.evaluation_usage()]).enumerate() {
-            let Some(cost) = usage.compiled else { continue };
-            let made = if cost.from_cache { "loaded from the cache" } else { "compiled" };
-            let memory = if number == 0 { format!(", {planned:.1} MiB planned") } else { String::new() };
-            let seconds = cost.compile_time.as_secs_f64();
-            self.directory.log(&format!("{phase}: {} {made} in {seconds:.3} s{memory}", usage.program))?;
-        }
-        Ok(())
-    }
-
     /// The losses of steps that have finished; of all queued ones with `wait`.
     pub(super) fn write_losses(&mut self, session: &mut Session, wait: bool) -> Result<(), TrainError> {
         for (step, loss) in session.losses(wait)? {

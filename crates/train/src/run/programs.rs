@@ -25,7 +25,9 @@ pub struct ProgramReport {
 
 impl ProgramReport {
     fn add(&mut self, usage: Usage) {
-        self.name = usage.program;
+        if self.name.is_empty() {
+            self.name = usage.program;
+        }
         self.runs += usage.executions;
         if let Some(cost) = usage.compiled {
             self.compile_time += cost.compile_time;

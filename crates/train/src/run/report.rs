@@ -79,8 +79,8 @@ pub struct PhaseMemory {
     pub phase: String,
     /// Bytes of its largest training step.
     pub training: u64,
-    /// Bytes of its evaluation step.
-    pub evaluation: u64,
+    /// Bytes of its evaluation step; none while that is being compiled.
+    pub evaluation: Option<u64>,
 }
 
 /// Where the time of an epoch went.

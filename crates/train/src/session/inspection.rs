@@ -106,29 +106,23 @@ impl Session {
         uses
     }
 
-    /// The memory on each device of the largest training step, and of the evaluation step.
-    pub fn planned_memory(&self) -> [MemoryPlan; 2] {
+    /// The memory on each device of the largest training step that is compiled, and of the evaluation step if it is.
+    pub fn planned_memory(&self) -> (MemoryPlan, Option<MemoryPlan>) {
         self.programs.memory()
     }
 
-    /// The compiled evaluation step.
+    /// The evaluation step.
     pub fn evaluation_usage(&self) -> Usage {
         self.programs.evaluation.usage()
     }
 
-    /// The compiled forms of the training step: those of the task for `batch_size`, then for the other sizes.
+    /// The forms of the training step: those of the task for `batch_size`, then for the other sizes.
     pub fn form_usage(&self) -> impl Iterator<Item = Usage> {
-        let program = self.programs.traced.program.name.clone();
-        let usage = move |form: &Form| Usage {
-            program: program.clone(),
-            compiled: Some(form.train.cost()),
-            executions: form.executions,
-        };
-        self.programs.forms.iter().map(usage)
+        self.programs.form_usage()
     }
 
     fn first_form(&self) -> &dyn Executable {
-        &*self.programs.forms[0].train
+        self.programs.forms[0].train.executable().expect("a session begins when its first form is compiled")
     }
 
     /// The same error, except that one about memory names what would need less of it.

@@ -4,7 +4,7 @@ use super::StepOptions;
 use crate::options::{OptionError, OptionValue};
 use toml::Value;
 
-/// From which epochs on steps take how many images. Every size is compiled before the first step; the order of samples does
+/// From which epochs on steps take how many images. Every size has a compiled step of its own; the order of samples does
 /// not depend on it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct BatchSchedule(Vec<(u64, usize)>);

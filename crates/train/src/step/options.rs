@@ -21,7 +21,7 @@ crate::options! {
         /// free memory, or another share of it such as `70%`.
         batch_size: usize = 32, within(1..), flag(), value("N|auto|70%");
         /// Other numbers of images per step from some epochs of the run on: `[[5, 64], [20, 128]]`. `batch_size` holds until
-        /// the first of them. Every size is compiled before the first step.
+        /// the first of them. Every size has a compiled step of its own.
         batch_schedule: BatchSchedule = BatchSchedule::default(), unset("`batch_size` throughout"), flag();
         /// What layers compute in; parameters and sums stay in f32.
         precision: Precision = Precision::F32, flag();

@@ -5,7 +5,6 @@
 //! phases of an image are images of their own, each convolved with the same dense kernel. For the gradient of the kernel the
 //! phases are summed, as the images of a batch are.
 
-use octant_graph::op::{ImageAxes, KernelAxes};
 use octant_graph::passes::rewrite;
 use octant_graph::{Convolution, Graph, Node, Op, Tensor, Trace};
 
@@ -173,6 +172,7 @@ mod tests {
 
     use super::*;
     use crate::passes::tests::assert_same;
+    use octant_graph::op::{ImageAxes, KernelAxes};
     use octant_graph::{DType, Shape};
 
     /// A convolution of a 3 × 2 kernel whose taps are that far apart, and its gradients.

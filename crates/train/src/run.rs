@@ -240,7 +240,11 @@ impl<'p> Runner<'p, '_> {
 
     /// Waits for the programs of all later phases, so that one that does not fit is known before the first step. A run of one
     /// phase begins while its other programs are compiled.
-    fn wait_for_phases(&mut self, first: &mut Session, later: &mut VecDeque<SessionPrograms>) -> Result<(), TrainError> {
+    fn wait_for_phases(
+        &mut self,
+        first: &mut Session,
+        later: &mut VecDeque<SessionPrograms>,
+    ) -> Result<(), TrainError> {
         let begun = Instant::now();
         let mut phases = self.plan.phases[self.progress.phase..].iter();
         let memory = |phase: &Phase, (training, evaluation): (MemoryPlan, Option<MemoryPlan>)| PhaseMemory {
@@ -251,7 +255,8 @@ impl<'p> Runner<'p, '_> {
         if !later.is_empty() {
             first.wait_for_programs()?;
         }
-        let mut planned: Vec<_> = phases.next().map(|phase| memory(phase, first.planned_memory())).into_iter().collect();
+        let mut planned: Vec<_> =
+            phases.next().map(|phase| memory(phase, first.planned_memory())).into_iter().collect();
         for (phase, programs) in phases.zip(later) {
             programs.wait().map_err(|error| in_phase(phase, error))?;
             planned.push(memory(phase, programs.memory()));

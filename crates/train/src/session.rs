@@ -15,13 +15,13 @@ use crate::in_flight::{InFlight, Observation};
 use crate::state::{State, full};
 use crate::step::{self, BAD_STEP_SUMS, Role, StateEntry, StepPlan, TracedStep};
 use crate::{Metric, Task, TrainError, Values, spread};
+use compiler::SessionProgram;
 use octant_data::Batch;
 use octant_graph::{DType, HostTensor, Shape};
 use octant_nn::VariableSpec;
 use octant_runtime::{
     Backend, Buffer, CompileOptions, Cost, Executable, MemoryPlan, MemoryUse, Mesh, RuntimeError, Sharding,
 };
-use compiler::SessionProgram;
 use programs::Samples;
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -82,11 +82,15 @@ fn by_batch(conv: &Convolution, image: &Tensor, window: &Tensor, result: &[usize
 /// `y[t] = Σ_o x[t·d + o - p] · w[o]`, with `o = q·d + r` summed over every phase r as well.
 fn by_sum(conv: &Convolution, image: &Tensor, window: &Tensor, result: &[usize]) -> Tensor {
     let (axes, steps) = (&conv.input.spatial, &conv.strides);
-    let taps: Vec<usize> =
-        conv.kernel.spatial.iter().zip(steps).map(|(&axis, &step)| window.dims()[axis].next_multiple_of(step)).collect();
-    let lengths: Vec<usize> = (0..axes.len())
-        .map(|axis| taps[axis] + (result[conv.output.spatial[axis]] - 1) * steps[axis])
+    let taps: Vec<usize> = conv
+        .kernel
+        .spatial
+        .iter()
+        .zip(steps)
+        .map(|(&axis, &step)| window.dims()[axis].next_multiple_of(step))
         .collect();
+    let lengths: Vec<usize> =
+        (0..axes.len()).map(|axis| taps[axis] + (result[conv.output.spatial[axis]] - 1) * steps[axis]).collect();
     let image = phases(&resized(image, axes, &lows(conv), &lengths), axes, steps, conv.input.feature);
     let window = resized(window, &conv.kernel.spatial, &vec![0; axes.len()], &taps);
     image.convolution(&phases(&window, &conv.kernel.spatial, steps, conv.kernel.input), plain(conv))
@@ -204,7 +208,14 @@ mod tests {
 
     #[test]
     fn dilated_convolutions_and_their_gradients_read_phases() {
-        for (steps, padding) in [([2, 2], (2, 2)), ([2, 3], (0, 1)), ([3, 1], (3, 2)), ([4, 4], (3, 4)), ([2, 2], (-1, 3)), ([9, 7], (9, 7))] {
+        for (steps, padding) in [
+            ([2, 2], (2, 2)),
+            ([2, 3], (0, 1)),
+            ([3, 1], (3, 2)),
+            ([4, 4], (3, 4)),
+            ([2, 2], (-1, 3)),
+            ([9, 7], (9, 7)),
+        ] {
             let graph = graph(steps, 1, padding, 1);
             assert_eq!(dilated_ones(&graph), [Split::Batch, Split::Batch, Split::Sum], "{steps:?}");
             let made = split_dilated(&graph);

@@ -80,24 +80,35 @@ impl<'a> Bits<'a> {
         value + (is_negative & (1 - (1 << bits)))
     }
 
+    /// That many bits, at most 16, as a number.
+    #[inline(always)]
+    pub fn take(&mut self, bits: u32) -> u32 {
+        if bits == 0 {
+            return 0;
+        }
+        self.refill();
+        let value = self.peek(bits) as u32;
+        self.consume(bits);
+        value
+    }
+
     /// Goes to the data behind a marker that restarts the scan. False when something else follows, or when more was read
     /// than there is.
     pub fn restart(&mut self, number: usize) -> bool {
-        let after = self.after(0xd0 + (number % 8) as u8);
+        let marker = [0xff, 0xd0 + (number % 8) as u8];
+        let after = self.rest().and_then(|rest| rest.strip_prefix(&marker));
         after.map(|rest| *self = Bits::new(rest)).is_some()
     }
 
-    /// Whether everything was read up to the end of the image.
-    pub fn ends(&self) -> bool {
-        self.after(0xd9).is_some()
-    }
-
-    /// What follows a marker. Nothing when it is another one, when more was read than there is, or when more than the rest
-    /// of a byte is left before it.
-    fn after(&self, marker: u8) -> Option<&'a [u8]> {
+    /// What follows the scan, from its marker on. Nothing when more was read than there is, or when more than the rest of a
+    /// byte is left before it.
+    pub fn rest(&self) -> Option<&'a [u8]> {
         let last = self.refilled_by_bytes();
         let is_whole = last.count.checked_sub(last.added).is_some_and(|left| left < 8);
-        let rest = last.bytes.get(last.position..)?.strip_prefix(&[0xff, marker])?;
+        let mut rest = last.bytes.get(last.position..)?;
+        while let [0xff, 0xff, ..] = rest {
+            rest = &rest[1..];
+        }
         is_whole.then_some(rest)
     }
 }

@@ -1,59 +1,93 @@
-//! Planes of luma and chroma to rows of RGB, as libjpeg does it: chroma is interpolated, fractions have 16 bits.
+//! Planes of components to rows of pixels, to the bit as libjpeg does it: chroma is interpolated, fractions have 16 bits.
 
-use super::header::Header;
+use super::header::{Colors, Frame};
 use super::scan::Plane;
 use octant_imaging::lanes::pack;
 use octant_imaging::vectorized;
 
 /// The pixels of an image, row by row.
-pub(super) fn to_rgb(header: &Header, [luma, blue, red]: &[Plane; 3]) -> Vec<u8> {
-    let [wide, tall] = header.components[0].sampling;
-    let (height, width) = (header.height, header.width);
-    let sampled =
-        Sampled { height: height.div_ceil(tall), width: width.div_ceil(wide), wide: wide == 2, tall: tall == 2 };
-    let mut pixels = Vec::with_capacity(height * width * 3);
+pub(super) fn to_rgb(frame: &Frame, colors: Colors, planes: &[Plane; 3]) -> Vec<u8> {
+    let width = frame.width;
+    let mut pixels = Vec::with_capacity(frame.height * width * 3);
     let mut line = vec![0; 3 * width];
-    let mut chroma = [vec![0; 2 * width + 2], vec![0; 2 * width + 2]];
-    let mut sums = vec![0; width + 2];
+    let mut sampled: Vec<Sampled> = (0..frame.components.len()).map(|number| Sampled::new(frame, number)).collect();
     let mut lanes = vec![[0; 4]; width];
-    for row in 0..height {
-        for (plane, output) in [blue, red].into_iter().zip(&mut chroma) {
-            sampled.row(plane, row, &mut sums, output);
+    for row in 0..frame.height {
+        let mut rows = sampled.iter_mut().zip(planes).map(|(sampled, plane)| &sampled.row(plane, row)[..width]);
+        let first = rows.next().unwrap_or_default();
+        let [second, third] = [(); 2].map(|()| rows.next().unwrap_or(first));
+        match colors {
+            Colors::YCbCr => convert(first, second, third, &mut lanes),
+            Colors::Gray | Colors::Rgb => interleave(first, second, third, &mut lanes),
         }
-        let luma = &luma.values[row * luma.stride..][..width];
-        convert(luma, &chroma[0][..width], &chroma[1][..width], &mut lanes);
         pack(&lanes, &mut line);
         pixels.extend_from_slice(&line);
     }
     pixels
 }
 
-/// How chroma was sampled: the size of its planes, and along which axes it is half as fine.
+/// The pixels of an image of one component.
+pub(super) fn to_gray(frame: &Frame, plane: &Plane) -> Vec<u8> {
+    plane.values.chunks_exact(plane.stride).take(frame.height).flat_map(|row| &row[..frame.width]).copied().collect()
+}
+
+/// How a component was sampled, with memory for its rows.
 struct Sampled {
     height: usize,
     width: usize,
-    wide: bool,
-    tall: bool,
+    /// Pixels of the image per pixel, across and down.
+    coarse: [usize; 2],
+    sums: Vec<u16>,
+    output: Vec<u8>,
 }
 
 impl Sampled {
-    /// A row as wide as luma's, interpolated from a quarter of the neighbors and three quarters of the nearest.
-    fn row(&self, plane: &Plane, row: usize, sums: &mut [u16], output: &mut [u8]) {
+    fn new(frame: &Frame, number: usize) -> Sampled {
+        let component = &frame.components[number];
+        let [width, height] = frame.pixels_of(component);
+        let coarse = [0, 1].map(|axis| frame.finest[axis] / component.sampling[axis]);
+        Sampled { height, width, coarse, sums: vec![0; width], output: vec![0; width * coarse[0]] }
+    }
+
+    /// A row as wide as the image or a little wider. Where a component is half as fine, it is interpolated from a quarter of
+    /// the neighbors and three quarters of the nearest; otherwise, and in images too narrow for that, pixels are repeated.
+    fn row<'a>(&'a mut self, plane: &'a Plane, row: usize) -> &'a [u8] {
         let line = |row: usize| &plane.values[row * plane.stride..][..self.width];
-        if !self.wide {
-            output[..self.width].copy_from_slice(line(row));
-            return;
+        let near = row / self.coarse[1];
+        let far = if row.is_multiple_of(2) { near.saturating_sub(1) } else { (near + 1).min(self.height - 1) };
+        match self.coarse {
+            [1, 1] => return line(row),
+            [1, 2] => blend_rows(line(near), line(far), 1 + row as u16 % 2, &mut self.output),
+            // Without interpolation down the columns, fractions have two bits less and other halves are rounded up.
+            [2, 1] if self.width > 2 => {
+                self.sums.iter_mut().zip(line(row)).for_each(|(sum, &value)| *sum = u16::from(value));
+                widen(&self.sums, &mut self.output, 2, [1, 2]);
+            }
+            [2, 2] if self.width > 2 => {
+                add_rows(line(near), line(far), &mut self.sums);
+                widen(&self.sums, &mut self.output, 4, [8, 7]);
+            }
+            [times, _] => {
+                let pixels = self.output.chunks_exact_mut(times).zip(line(near));
+                pixels.for_each(|(pixels, &value)| pixels.fill(value));
+            }
         }
-        let sums = &mut sums[..self.width];
-        // Without interpolation down the columns, fractions have two bits less and other halves are rounded up.
-        if self.tall {
-            let near = row / 2;
-            let far = if row.is_multiple_of(2) { near.saturating_sub(1) } else { (near + 1).min(self.height - 1) };
-            add_rows(line(near), line(far), sums);
-            widen(sums, output, 4, [8, 7]);
-        } else {
-            sums.iter_mut().zip(line(row)).for_each(|(sum, &value)| *sum = u16::from(value));
-            widen(sums, output, 2, [1, 2]);
+        &self.output
+    }
+}
+
+vectorized! {
+    fn blend_rows(near: &[u8], far: &[u8], half: u16, output: &mut [u8]) {
+        for (output, (&near, &far)) in output.iter_mut().zip(near.iter().zip(far)) {
+            *output = ((3 * u16::from(near) + u16::from(far) + half) >> 2) as u8;
+        }
+    }
+}
+
+vectorized! {
+    fn interleave(first: &[u8], second: &[u8], third: &[u8], lanes: &mut [[u8; 4]]) {
+        for (lane, ((&first, &second), &third)) in lanes.iter_mut().zip(first.iter().zip(second).zip(third)) {
+            *lane = [first, second, third, 0];
         }
     }
 }

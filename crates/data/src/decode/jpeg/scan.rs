@@ -1,8 +1,31 @@
-//! One interleaved scan to planes of pixels.
+//! Scans: the order of their blocks, and those that hold a whole image.
 
 use super::bits::Bits;
-use super::header::{Component, Header};
+use super::header::{Component, Frame, Part, Quantization, Scan};
 use super::transform::{self, Coefficients};
+
+/// Runs a block of code for every block of a scan, with the position of its part in the scan, its row and its column. Gives what
+/// follows the scan; returns when something is missing. A function with a closure would not be compiled for the processor's
+/// instructions that its caller has checked.
+macro_rules! for_blocks {
+    ($order:expr, $data:expr, |$bits:ident, $memory:ident, $number:ident, $place:pat_param| $read:block) => {{
+        let order = $order;
+        let mut $bits = Bits::new($data);
+        let mut $memory = Memory::default();
+        for unit in 0..order.units[0] * order.units[1] {
+            order.begin(unit, &mut $bits, &mut $memory)?;
+            let (row, column) = (unit / order.units[0], unit % order.units[0]);
+            for ($number, &[wide, tall]) in order.sampling.iter().enumerate() {
+                for block in 0..wide * tall {
+                    let $place = [row * tall + block / wide, column * wide + block % wide];
+                    $read
+                }
+            }
+        }
+        $bits.rest()
+    }};
+}
+pub(super) use for_blocks;
 
 /// Pixels of a component, whole blocks of them.
 #[derive(Default)]
@@ -12,94 +35,142 @@ pub(super) struct Plane {
 }
 
 /// Row and column of the coefficients in the order in which they are stored.
-const ZIGZAG: [u8; 64] = [
+pub(super) const ZIGZAG: [u8; 64] = [
     0, 1, 8, 16, 9, 2, 3, 10, 17, 24, 32, 25, 18, 11, 4, 5, 12, 19, 26, 33, 40, 48, 41, 34, 27, 20, 13, 6, 7, 14, 21,
     28, 35, 42, 49, 56, 57, 50, 43, 36, 29, 22, 15, 23, 30, 37, 44, 51, 58, 59, 52, 45, 38, 31, 39, 46, 53, 60, 61, 54,
     47, 55, 62, 63,
 ];
 
-/// Where a coefficient lies in a block of columns, and what it is multiplied by, in the order in which they are stored.
-type Dequantize = [(u8, f32); 64];
+/// Where a coefficient lies in a block, and what it is multiplied by, in the order in which they are stored.
+pub(super) type Places = [(u8, i16); 64];
 
-fn dequantize(table: &[u16; 64]) -> Dequantize {
-    std::array::from_fn(|index| {
-        let (row, column) = (ZIGZAG[index] as usize / 8, ZIGZAG[index] as usize % 8);
-        let factor = transform::factor(row) * transform::factor(column) * f64::from(table[index]);
-        ((8 * column + row) as u8, factor as f32)
+pub(super) fn places(quantization: &Quantization) -> Places {
+    std::array::from_fn(|index| (ZIGZAG[index], quantization[index] as i16))
+}
+
+impl Frame {
+    /// Units of an interleaved scan, across and down.
+    pub fn units(&self) -> [usize; 2] {
+        [self.width.div_ceil(8 * self.finest[0]), self.height.div_ceil(8 * self.finest[1])]
+    }
+
+    /// Pixels of a component, across and down, without those that fill its last blocks.
+    pub fn pixels_of(&self, component: &Component) -> [usize; 2] {
+        let along = |axis: usize, pixels: usize| (pixels * component.sampling[axis]).div_ceil(self.finest[axis]);
+        [along(0, self.width), along(1, self.height)]
+    }
+
+    /// Blocks of a component, across and down, with those that fill its last units.
+    pub fn blocks_of(&self, component: &Component) -> [usize; 2] {
+        let units = self.units();
+        [units[0] * component.sampling[0], units[1] * component.sampling[1]]
+    }
+
+    /// Makes the planes as large as the components.
+    pub fn allot(&self, planes: &mut [Plane; 3]) {
+        for (component, plane) in self.components.iter().zip(planes) {
+            let [across, down] = self.blocks_of(component);
+            plane.stride = 8 * across;
+            plane.values.resize(plane.stride * 8 * down, 0);
+        }
+    }
+}
+
+impl Scan {
+    /// Whether the scan is all of a frame that is not progressive.
+    pub fn is_whole(&self, frame: &Frame) -> bool {
+        !frame.is_progressive && self.parts.len() == frame.components.len()
+    }
+
+    /// How the blocks of the scan follow each other.
+    pub fn order(&self, frame: &Frame) -> Order {
+        let component = |part: &Part| &frame.components[part.component];
+        // A component that is alone has units of one block, and none that only fill.
+        let (units, sampling): ([usize; 2], Vec<[usize; 2]>) = match &self.parts[..] {
+            [part] => (frame.pixels_of(component(part)).map(|pixels| pixels.div_ceil(8)), vec![[1, 1]]),
+            parts => (frame.units(), parts.iter().map(|part| component(part).sampling).collect()),
+        };
+        Order { units, sampling, restart: self.restart }
+    }
+
+    /// Fills all planes by a scan that holds the whole image. Nothing when anything but the image's end follows.
+    #[inline(always)]
+    pub fn read_whole(&self, frame: &Frame, data: &[u8], planes: &mut [Plane; 3]) -> Option<()> {
+        let places = |component: &Component| component.quantization.as_ref().map(places);
+        let places = frame.components.iter().map(places).collect::<Option<Vec<Places>>>()?;
+        frame.allot(planes);
+        let rest = for_blocks!(self.order(frame), data, |bits, memory, number, [row, column]| {
+            let mut block: Coefficients = [[0; 8]; 8];
+            let level = &mut memory.levels[number];
+            let count = read_block(&mut bits, &self.parts[number], &places[number], level, &mut block)?;
+            let Plane { values, stride } = &mut planes[number];
+            let target = &mut values[8 * row * *stride + 8 * column..];
+            match count {
+                1 => transform::constant(block[0][0], target, *stride),
+                _ => transform::inverse(&block, target, *stride),
+            }
+        });
+        rest?.starts_with(&[0xff, 0xd9]).then_some(())
+    }
+}
+
+/// The order of the blocks of a scan.
+pub(super) struct Order {
+    /// Units across and down.
+    pub units: [usize; 2],
+    /// Blocks of each part in a unit, across and down.
+    pub sampling: Vec<[usize; 2]>,
+    pub restart: usize,
+}
+
+impl Order {
+    /// Before a unit: goes over the marker where the scan restarts. Nothing where it is missing.
+    #[inline(always)]
+    pub fn begin(&self, unit: usize, bits: &mut Bits, memory: &mut Memory) -> Option<()> {
+        if self.restart > 0 && unit > 0 && unit.is_multiple_of(self.restart) {
+            bits.restart(unit / self.restart - 1).then_some(())?;
+            *memory = Memory::default();
+        }
+        Some(())
+    }
+}
+
+/// What is remembered from block to block and forgotten at a restart.
+#[derive(Default)]
+pub(super) struct Memory {
+    /// The last first coefficient of each part.
+    pub levels: [i32; 3],
+    /// Blocks that follow without anything new.
+    pub empty: u32,
+}
+
+/// The change of a first coefficient.
+#[inline(always)]
+pub(super) fn read_first(bits: &mut Bits, part: &Part) -> Option<i32> {
+    let first = part.first.as_ref()?.next(bits)?;
+    Some(match first.size() {
+        0 => first.value(),
+        size => bits.signed(size),
     })
 }
 
-/// Fills all planes; nothing when the data is damaged.
-pub(super) fn read_planes(header: &Header, data: &[u8], planes: &mut [Plane; 3]) -> Option<()> {
-    #[cfg(target_arch = "x86_64")]
-    if std::is_x86_feature_detected!("avx2") && std::is_x86_feature_detected!("bmi2") {
-        // SAFETY: the processor has AVX2 and BMI2.
-        return unsafe { read_planes_x86(header, data, planes) };
-    }
-    read_planes_with(header, data, planes)
-}
-
-/// Shifts by numbers that are not constant are three times as fast with BMI2.
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2,bmi2")]
-fn read_planes_x86(header: &Header, data: &[u8], planes: &mut [Plane; 3]) -> Option<()> {
-    read_planes_with(header, data, planes)
-}
-
+/// Reads all coefficients of a block. Returns how many were read, up to the last one that is not zero.
 #[inline(always)]
-fn read_planes_with(header: &Header, data: &[u8], planes: &mut [Plane; 3]) -> Option<()> {
-    let [across, down] = header.units();
-    let tables: Vec<Dequantize> =
-        header.components.iter().map(|component| dequantize(&component.quantization)).collect();
-    for (component, plane) in header.components.iter().zip(&mut *planes) {
-        plane.stride = 8 * across * component.sampling[0];
-        plane.values.resize(plane.stride * 8 * down * component.sampling[1], 0);
-    }
-    let mut bits = Bits::new(data);
-    let mut levels = vec![0; header.components.len()];
-    for unit in 0..across * down {
-        if header.restart > 0 && unit > 0 && unit.is_multiple_of(header.restart) {
-            bits.restart(unit / header.restart - 1).then_some(())?;
-            levels.fill(0);
-        }
-        let (row, column) = (unit / across, unit % across);
-        for (number, component) in header.components.iter().enumerate() {
-            let [wide, tall] = component.sampling;
-            let Plane { values, stride } = &mut planes[number];
-            for block in 0..wide * tall {
-                let (y, x) = (8 * (row * tall + block / wide), 8 * (column * wide + block % wide));
-                let target = &mut values[y * *stride + x..];
-                read_block(&mut bits, component, &tables[number], &mut levels[number], target, *stride)?;
-            }
-        }
-    }
-    bits.ends().then_some(())
-}
-
-/// Reads one block and writes its pixels.
-#[inline(always)]
-fn read_block(
+pub(super) fn read_block(
     shared: &mut Bits,
-    component: &Component,
-    table: &Dequantize,
+    part: &Part,
+    places: &Places,
     level: &mut i32,
-    target: &mut [u8],
-    stride: usize,
-) -> Option<()> {
-    let mut block: Coefficients = [[0.0; 8]; 8];
+    block: &mut Coefficients,
+) -> Option<usize> {
     let mut bits = *shared;
-    let first = component.first.next(&mut bits)?;
-    let change = match first.size() {
-        0 => first.value(),
-        size => bits.signed(size),
-    };
-    *level = level.wrapping_add(change);
-    let constant = *level as f32 * table[0].1;
+    *level = level.wrapping_add(read_first(&mut bits, part)?);
+    let others = part.others.as_deref()?;
     let coefficients = block.as_flattened_mut();
-    coefficients[0] = constant;
+    coefficients[0] = (*level as i16).wrapping_mul(places[0].1);
     let mut index = 1;
     while index < 64 {
-        let entry = component.others.next(&mut bits)?;
+        let entry = others.next(&mut bits)?;
         index += entry.zeros() as usize;
         let value = match entry.size() {
             0 => entry.value(),
@@ -111,16 +182,10 @@ fn read_block(
             }
             break;
         }
-        let (position, factor) = *table.get(index)?;
-        coefficients[position as usize & 63] = value as f32 * factor;
+        let (position, factor) = *places.get(index)?;
+        coefficients[position as usize & 63] = (value as i16).wrapping_mul(factor);
         index += 1;
     }
     *shared = bits;
-    if index == 1 {
-        let level = (constant + 128.5).clamp(0.0, 255.0) as u8;
-        (0..8).for_each(|row| target[row * stride..][..8].fill(level));
-    } else {
-        transform::inverse(&mut block, target, stride);
-    }
-    Some(())
+    Some(index)
 }

@@ -5,6 +5,7 @@
 
 use octant::imaging::Image;
 use octant_data::decode::{Channels, DecodeOptions, read_image};
+use octant_data::{AnyImage, write_png};
 use octant_tensor::{HostTensor, read_npy, write_npy};
 use serde_json::Value;
 use std::path::Path;
@@ -67,6 +68,36 @@ fn synthetic_data_is_sound_until_it_is_damaged() {
     refused(at, &["data", "verify", "scenes"], "there is no mask for \"scene00002\"");
     refused(at, &["data", "verify", "nowhere"], "there is no nowhere");
     refused(at, &["data", "synth", "irstd", "scenes"], "is not empty");
+}
+
+/// Gray counted for red alone, and alpha as a channel of its own, which no training sees.
+#[test]
+fn mean_and_deviation_over_mixed_modes_were_not_those_that_are_trained_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    let write = |class: &str, name: &str, channels: usize, value: fn(usize) -> u8| {
+        std::fs::create_dir_all(at.join("set/train").join(class)).unwrap();
+        let image = Image::from_fn(4, 6, channels, |_, _, channel| value(channel));
+        write_png(at.join("set/train").join(class).join(name), &AnyImage::U8(image)).unwrap();
+    };
+    write("a", "gray.png", 1, |_| 51);
+    write("a", "gray-and-alpha.png", 2, |channel| [102, 7][channel]);
+    write("b", "color.png", 3, |channel| [10, 20, 30][channel]);
+    write("b", "color-and-alpha.png", 4, |channel| [200, 100, 0, 3][channel]);
+    let deep = Image::from_fn(4, 6, 1, |_, _, _| 153u16 * 257);
+    write_png(at.join("set/train/b/deep.png"), &AnyImage::U16(deep)).unwrap();
+    let figures = last_object(&done(at, &["data", "stats", "set", "--split", "train", "--json"]));
+    let seen = [[51, 102, 10, 200, 153], [51, 102, 20, 100, 153], [51, 102, 30, 0, 153]];
+    let seen = seen.map(|levels| levels.map(|level| f64::from(level) / 255.0));
+    let means = seen.map(|levels| levels.iter().sum::<f64>() / 5.0);
+    for (channel, (levels, mean)) in seen.iter().zip(means).enumerate() {
+        let deviation = (levels.iter().map(|level| (level - mean).powi(2)).sum::<f64>() / 5.0).sqrt();
+        for (name, expected) in [("mean", mean), ("std", deviation)] {
+            let found = figures[name][channel].as_f64().unwrap();
+            assert!((found - expected).abs() < 1e-9, "{name} of channel {channel}: {found}, not {expected}");
+        }
+    }
+    assert_eq!((figures["mean"].as_array().unwrap().len(), &figures["samples"]), (3, &5.into()));
 }
 
 #[test]

@@ -260,6 +260,27 @@ fn all_cores_train_on_a_batch_that_does_not_divide_over_them() {
     assert!(fails(more).contains("is too many: fake has 8 here"));
 }
 
+/// One core's memory stood for all.
+#[test]
+fn only_the_memory_of_one_core_was_shown() {
+    let home = Home::new();
+    let settings = "devices=3 memory=64000000000";
+    let train = |more: &[&str]| {
+        let mut command = home.train(settings);
+        command.args(["--cores", "3", "--fresh"]).args(more);
+        succeeds(command)
+    };
+    let printed = train(&[]);
+    let of_three = |line: &&str| line.ends_with(" memory") && line.matches(", ").count() == 2;
+    assert_eq!(printed.lines().filter(of_three).count(), 2, "once per epoch: {printed}");
+    let table = std::fs::read_to_string(home.run().join("timing.csv")).unwrap();
+    assert!(table.lines().next().unwrap().ends_with("memory,memory_0,memory_1,memory_2"), "{table}");
+    let events = train(&["--json"]);
+    let events = events.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let epochs: Vec<Value> = events.filter(|event| event["event"] == "epoch").collect();
+    assert!(epochs.len() == 2 && epochs.iter().all(|epoch| epoch["memory_bytes"].as_array().unwrap().len() == 3));
+}
+
 #[test]
 fn dumps_hold_every_form_of_a_program() {
     let home = Home::new();

@@ -253,3 +253,30 @@ fn an_unknown_name_is_a_sentence() {
     let (_, err, _) = plan(&["resnet5000"]);
     assert!(err.contains("\"resnet5000\" is neither a recipe nor a model"), "{err}");
 }
+
+/// `train` refused them or said so; `plan` took them and printed the same rows.
+#[test]
+fn keys_that_change_nothing_were_planned_without_a_word() {
+    let usual = ["glyphs", "--on", "h200", "--json"];
+    let planned = |more: &[&str]| plan(&[&usual[..], more].concat());
+    for flag in ["--image-size", "--base-size", "--crop-size", "--size"] {
+        let (_, err, well) = planned(&[flag, "64"]);
+        assert!(!well && err.contains("changes nothing: no transform of this recipe resizes or crops by it"), "{err}");
+    }
+    for (words, key) in [
+        (&["--partial-weights"][..], "--partial-weights"),
+        (&["--stochastic-depth", "0.1"], "--stochastic-depth"),
+        (&["--shard-optimizer"], "--shard-optimizer"),
+    ] {
+        let (_, err, well) = planned(words);
+        assert!(well && err.contains(&format!("note: {key} has no effect: ")), "{err}");
+    }
+    // An epoch has the steps that training makes of it.
+    let steps = |more: &[&str]| {
+        let row = &rows(&planned(more).0)[0];
+        let seconds = |key: &str| row[key].as_f64().unwrap();
+        (seconds("epoch_seconds_estimate") / seconds("step_seconds_estimate")).round()
+    };
+    let [dropped, padded] = ["drop", "pad"].map(|last| steps(&["--batch-size", "7000", "--last-batch", last]));
+    assert_eq!((dropped, padded, steps(&["--steps-per-epoch", "7"])), (1.0, 2.0, 7.0));
+}

@@ -56,6 +56,8 @@ impl PlanRequest {
 
 /// What a plan reports while it is made, in the order of events of each machine.
 pub trait PlanObserver {
+    /// A key of the recipe that changes nothing, before any row.
+    fn noted(&mut self, note: String);
     /// Our own estimate, before any compiler.
     fn estimated(&mut self, row: PlanRow);
     /// The compiler for a machine is at work on this.
@@ -82,6 +84,8 @@ pub fn plan(
     if request.store.is_some() && !machines.iter().any(|(_, machine)| machine.is_compiled()) {
         error::refuse!("compiled programs can be stored, and GPUs that are not here are only estimated");
     }
+    let devices = machines.iter().map(|(_, machine)| machine.devices()).max().unwrap_or(1);
+    steps::ineffective(&request.recipe, devices, surroundings)?.into_iter().for_each(|note| observer.noted(note));
     for (name, machine) in machines {
         let row = match machine {
             Machine::Board(board) => estimates::on_board(request, name, board, surroundings)?,

@@ -17,6 +17,14 @@ pub enum Machine {
 }
 
 impl Machine {
+    /// How many devices work together.
+    pub(crate) fn devices(&self) -> usize {
+        match self {
+            Machine::Board(board) => board.devices,
+            Machine::Gpu(_) | Machine::Here => 1,
+        }
+    }
+
     /// The machine of that name.
     pub fn named(name: &str) -> Result<Machine> {
         if is_here(name) {

@@ -101,7 +101,8 @@ pub(crate) struct Outcome {
 
 impl Outcome {
     pub fn to_row(&self, target: &str, request: &PlanRequest) -> PlanRow {
-        let epoch = self.step.map(|step| step * self.images.count.div_ceil(self.batch) as f64);
+        let steps = request.recipe.steps_of_epoch(self.images.count, self.batch);
+        let epoch = self.step.map(|step| step * steps as f64);
         let epochs: u64 = request.recipe.phases.iter().map(|phase| phase.epochs).sum();
         let all = epoch.map(|epoch| epoch * epochs as f64);
         let price = all.zip(price_of(&request.prices, target)).map(|(seconds, price)| seconds / 3600.0 * price);

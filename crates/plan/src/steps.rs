@@ -29,7 +29,7 @@ impl Steps {
     /// On the data where it is at hand, otherwise on images and classes as far as the recipe and the model define them.
     pub fn new(request: &PlanRequest, devices: usize, surroundings: &dyn Surroundings) -> Result<Steps> {
         let recipe = &request.recipe;
-        let is_at_hand = recipe.data.dir.is_some() || SourceEntry::named(&recipe.data.kind)?.is_synthetic();
+        let is_at_hand = is_at_hand(recipe)?;
         if request.store.is_some() && !is_at_hand {
             refuse!(
                 "programs depend on the size of the images and the number of classes: to store them, name the data (--data DIR)"
@@ -127,6 +127,21 @@ fn guessed(recipe: &Recipe, samples: usize) -> Result<Vec<Phase>> {
         recipe,
         &Facts { samples, outputs: entry.classes, image: &image, evaluated: &image, train: None },
     )?)
+}
+
+fn is_at_hand(recipe: &Recipe) -> Result<bool> {
+    Ok(recipe.data.dir.is_some() || SourceEntry::named(&recipe.data.kind)?.is_synthetic())
+}
+
+/// A sentence for every key of the recipe that changes nothing where at most so many devices work together. Sizes that no
+/// transform reads are refused.
+pub(crate) fn ineffective(recipe: &Recipe, devices: usize, surroundings: &dyn Surroundings) -> Result<Vec<String>> {
+    if !is_at_hand(recipe)? {
+        return octant_recipe::ineffective(recipe, devices, |recipe| guessed(recipe, recipe.step.batch_size));
+    }
+    octant_recipe::refuse_ignored_sizes(recipe)?;
+    let data = octant_recipe::data(recipe, &[], surroundings)?;
+    octant_recipe::ineffective(recipe, devices, |recipe| Ok(octant_recipe::phases(recipe, &data)?))
 }
 
 /// Stores every program that a run on the board will compile, under the key that it will look up, and returns how many there

@@ -3,21 +3,25 @@
 use crate::recipe::DEFAULT_CACHE_MB;
 use crate::transform::NamedTransform;
 use crate::{
-    AugmentOptions, Cache, Data, GanOptions, PhaseRecipe, Recipe, Result, ScheduleKind, TaskEntry, Transforms, phases,
+    AugmentOptions, Cache, GanOptions, PhaseRecipe, Recipe, RecipeError, Result, ScheduleKind, TaskEntry, Transforms,
 };
 use octant_nn::Optimizer;
 use octant_runtime::Mesh;
 use octant_train::options::defaults;
-use octant_train::step;
+use octant_train::{Phase, step};
 
-/// A sentence for every key without effect. `devices` is how many work together.
-pub fn ineffective(recipe: &Recipe, data: &Data, devices: usize) -> Result<Vec<String>> {
+/// A sentence for every key without effect. `devices` is how many work together; `phases` makes a recipe's phases.
+pub fn ineffective<E: From<RecipeError>>(
+    recipe: &Recipe,
+    devices: usize,
+    phases: impl Fn(&Recipe) -> Result<Vec<Phase>, E>,
+) -> Result<Vec<String>, E> {
     let mut found = of_run(recipe, devices)?;
     found.extend(of_task(recipe));
     for (number, phase) in recipe.phases.iter().enumerate() {
         found.extend(of_phase(phase, number).into_iter().map(|(key, why)| (format!("phases.{number}.{key}"), why)));
     }
-    found.extend(of_steps(recipe, data)?);
+    found.extend(of_steps(recipe, &phases)?);
     Ok(found.into_iter().map(|(key, why)| format!("`{key}` has no effect: {why}")).collect())
 }
 
@@ -139,17 +143,20 @@ const STEP_KEYS: [StepKey; 6] = [
 ];
 
 /// Keys without which the training steps are the same, as they are traced.
-fn of_steps(recipe: &Recipe, data: &Data) -> Result<Vec<Ineffective>> {
+fn of_steps<E: From<RecipeError>>(
+    recipe: &Recipe,
+    phases: &impl Fn(&Recipe) -> Result<Vec<Phase>, E>,
+) -> Result<Vec<Ineffective>, E> {
     let given: Vec<&StepKey> = STEP_KEYS.iter().filter(|(_, is_given, _)| is_given(recipe)).collect();
     if given.is_empty() {
         return Ok(Vec::new());
     }
-    let now = traced(recipe, data)?;
+    let now = traced(recipe, &phases(recipe)?)?;
     let mut found = Vec::new();
     for (key, _, reset) in given {
         let mut without = recipe.clone();
         reset(&mut without);
-        if traced(&without, data)? == now {
+        if traced(&without, &phases(&without)?)? == now {
             found.push((key.to_string(), format!("the training steps of {} are the same without it", recipe.model)));
         }
     }
@@ -157,10 +164,9 @@ fn of_steps(recipe: &Recipe, data: &Data) -> Result<Vec<Ineffective>> {
 }
 
 /// The training steps of all phases as text.
-fn traced(recipe: &Recipe, data: &Data) -> Result<Vec<String>> {
-    let steps = phases(recipe, data)?;
-    let text = |phase: &octant_train::Phase| -> Result<String> {
+fn traced(recipe: &Recipe, phases: &[Phase]) -> Result<Vec<String>> {
+    let text = |phase: &Phase| -> Result<String> {
         Ok(step::training(&phase.step(&recipe.step, &Mesh::single()))?.program.graph.to_string())
     };
-    steps.iter().map(text).collect()
+    phases.iter().map(text).collect()
 }

@@ -20,13 +20,19 @@ pub(crate) struct Length {
 impl Length {
     /// A phase that begins after so many epochs of the run.
     pub fn of(recipe: &Recipe, samples: usize, begun: u64, epochs: u64) -> Length {
-        let steps = |epoch: u64| {
-            let batch = recipe.step.batch_at(epoch);
-            let batches =
-                if recipe.run.last_batch == LastBatch::Pad { samples.div_ceil(batch) } else { samples / batch };
-            recipe.run.steps_per_epoch.unwrap_or(batches as u64).max(1)
-        };
+        let steps = |epoch: u64| recipe.steps_of_epoch(samples, recipe.step.batch_at(epoch));
         Length { epochs, steps: (begun..begun + epochs).map(steps).sum(), per_epoch: steps(begun) }
+    }
+}
+
+impl Recipe {
+    /// Steps of an epoch over so many samples.
+    pub fn steps_of_epoch(&self, samples: usize, batch: usize) -> u64 {
+        let batches = match self.run.last_batch {
+            LastBatch::Pad => samples.div_ceil(batch),
+            LastBatch::Drop => samples / batch,
+        };
+        self.run.steps_per_epoch.unwrap_or(batches as u64).max(1)
     }
 }
 

@@ -183,7 +183,9 @@ impl PreparedRun {
         warnings.extend(difference.warnings(step));
         notes.extend(difference.settings_text(step));
         notes.extend(introduction::sentences(&self.job.recipe, &self.data)?);
-        notes.extend(octant_recipe::ineffective(&self.job.recipe, &self.data, plan.mesh.devices())?);
+        notes.extend(octant_recipe::ineffective(&self.job.recipe, plan.mesh.devices(), |recipe| {
+            octant_recipe::phases(recipe, &self.data)
+        })?);
         announce(&notes, &warnings, &mut directory, observer)?;
         let start = self.start(&**backend, &plan, checkpoint.as_ref(), difference);
         self.introduce(&start, &plan, &mut directory)?;

@@ -1,6 +1,7 @@
 //! What `octant plan` prints: rows on standard output, and on a terminal one line below them about what is being compiled.
 
 use super::text::{self, details, line};
+use crate::hints;
 use crate::output::{self, Json, duration};
 use octant_plan::{PlanObserver, PlanRequest, PlanRow, Turn};
 use serde_json::{Value, json};
@@ -43,6 +44,10 @@ struct Entry {
 const TURNS: usize = 4;
 
 impl PlanObserver for PlanTable<'_> {
+    fn noted(&mut self, note: String) {
+        eprintln!("note: {}", hints::with_flags(&note));
+    }
+
     fn estimated(&mut self, row: PlanRow) {
         self.head(&row);
         self.show(&row, "estimate");

@@ -88,8 +88,8 @@ fn to_pixels(grid: &Grid, quantization: &Quantization, plane: &mut Plane) {
         .iter()
         .zip(quantization)
         .for_each(|(&at, &factor)| factors[at as usize / 8][at as usize % 8] = factor as i16);
-    for (number, block) in grid.blocks.iter().enumerate() {
-        let (row, column) = (number / grid.across, number % grid.across);
+    let rows = grid.blocks.chunks_exact(grid.across).enumerate();
+    for (row, (column, block)) in rows.flat_map(|(row, blocks)| blocks.iter().enumerate().map(move |at| (row, at))) {
         let target = &mut plane.values[8 * row * plane.stride + 8 * column..];
         let mut product = *block;
         let pairs = product.as_flattened_mut().iter_mut().zip(factors.as_flattened());

@@ -12,13 +12,16 @@ macro_rules! for_blocks {
         let order = $order;
         let mut $bits = Bits::new($data);
         let mut $memory = Memory::default();
-        for unit in 0..order.units[0] * order.units[1] {
-            order.begin(unit, &mut $bits, &mut $memory)?;
-            let (row, column) = (unit / order.units[0], unit % order.units[0]);
-            for ($number, &[wide, tall]) in order.sampling.iter().enumerate() {
-                for block in 0..wide * tall {
-                    let $place = [row * tall + block / wide, column * wide + block % wide];
-                    $read
+        for row in 0..order.units[1] {
+            for column in 0..order.units[0] {
+                order.begin(row * order.units[0] + column, &mut $bits, &mut $memory)?;
+                for ($number, &[wide, tall]) in order.sampling.iter().enumerate() {
+                    for down in 0..tall {
+                        for across in 0..wide {
+                            let $place = [row * tall + down, column * wide + across];
+                            $read
+                        }
+                    }
                 }
             }
         }

@@ -29,8 +29,7 @@ fn main() -> ExitCode {
         ["test"] => test(Some(Oracles::All), browser),
         ["test", "--without-pytorch"] => test(Some(Oracles::WithoutPytorch), browser),
         ["test", "--without-oracles"] => test(None, browser),
-        // What is shipped; `release` is built sooner.
-        ["wheel"] => wheel::make("dist"),
+        ["wheel"] => wheel::make("release"),
         ["wheel", profile] => wheel::make(profile),
         _ => {
             eprintln!("{USAGE}");

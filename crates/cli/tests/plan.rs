@@ -254,7 +254,7 @@ fn an_unknown_name_is_a_sentence() {
     assert!(err.contains("\"resnet5000\" is neither a recipe nor a model"), "{err}");
 }
 
-/// `train` refused them or said so; `plan` took them and printed the same rows.
+/// `train` refused them or logged it; `plan` took them and printed the same rows.
 #[test]
 fn keys_that_change_nothing_were_planned_without_a_word() {
     let usual = ["glyphs", "--on", "h200", "--json"];

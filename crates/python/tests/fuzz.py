@@ -1,4 +1,4 @@
-"""Random arguments: whatever is given, the answer is a result or an exception, and the interpreter lives.
+"""Random arguments: whatever is given, the response is a result or an exception, and the interpreter lives.
 
     PYTHONMALLOC=debug python fuzz.py [SECONDS] [SEED]
 """
@@ -19,7 +19,7 @@ try:
 except ImportError:
     Image = None
 
-# What may be answered besides results. A panic is none of these.
+# What may be raised instead of a result. A panic is none of these.
 REFUSALS = (
     octant.OctantError, TypeError, ValueError, OverflowError, AttributeError, BufferError, IndexError, KeyError, OSError,
     RuntimeError,
@@ -203,7 +203,7 @@ class Fuzz:
             self.keep(batch and batch[value(rng)])
         else:
             name = rng.choice(["batch", "seed", "part", "shuffle", "last", "workers", "prefetch", "rank", "world_size", "transform"])
-            # Data in memory, and nothing that is large because it was asked for.
+            # Data in memory, and nothing that is large because of a number.
             given = value(rng)
             if name not in ("workers", "prefetch") or given in (0, 1, 2, 3, 7):
                 octant.Loader("glyphs", **{"batch": 2, "data.train": 12, "data.test": 4, name: given})
@@ -233,20 +233,20 @@ class Fuzz:
 def main(seconds=5.0, seed=0):
     faulthandler.enable()
     with tempfile.TemporaryDirectory() as folder:
-        fuzz, answered, refused = Fuzz(seed, folder), 0, 0
+        fuzz, accepted, refused = Fuzz(seed, folder), 0, 0
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             if fuzz.turn():
-                answered += 1
+                accepted += 1
             else:
                 refused += 1
-            if (answered + refused) % 500 == 0:
+            if (accepted + refused) % 500 == 0:
                 gc.collect()
         # Whatever is still held reads its own memory.
         for kept in fuzz.kept:
             repr(kept)
-    print(f"{answered} answered, {refused} refused, seed {seed}")
-    assert answered > 20 and refused > 20
+    print(f"{accepted} accepted, {refused} refused, seed {seed}")
+    assert accepted > 20 and refused > 20
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ use plans::{Patient, plan};
 use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex};
 
-/// The processor, with a compiler beside it that holds the evaluation back until it is told, and may refuse it.
+/// The processor, with a compiler beside it that holds the evaluation back until it is released, and may refuse it.
 struct Beside {
     cpu: CpuBackend,
     gate: Gate,

@@ -18,7 +18,7 @@ pub(crate) struct Turn<'a> {
 }
 
 impl InFlight {
-    /// Waits until nobody compiles the program of that key. Whoever waited should look whether it is stored by then.
+    /// Waits until nobody compiles the program of that key. The caller that waited looks whether it is stored by then.
     pub fn turn(&self, key: &Key) -> Turn<'_> {
         let mut keys = self.lock();
         while !keys.insert(key.clone()) {

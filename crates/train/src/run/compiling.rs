@@ -32,7 +32,7 @@ impl<'p> Runner<'p, '_> {
         Ok(())
     }
 
-    /// Waits until a step on this batch can run; a wait is logged, since the devices are idle meanwhile.
+    /// Waits until a step on this batch can run; a wait is logged, since the devices are idle until then.
     pub(super) fn wait_for_form(&mut self, session: &mut Session, batch: &UploadedBatch) -> Result<(), TrainError> {
         let Some(program) = session.missing_for(batch)? else { return Ok(()) };
         let (program, begun) = (program.to_string(), Instant::now());

@@ -1,9 +1,9 @@
 //! The addresses of the board: pages, data and news.
 
-use crate::notes::EDITED;
+use crate::editing::EDITED;
 use crate::response::Shared;
 use crate::store::Store;
-use crate::{curves, findings, machine, media, notes, table, timeline};
+use crate::{curves, editing, findings, machine, media, table, timeline};
 use axum::Router;
 use axum::extract::State;
 use axum::http::header;
@@ -65,7 +65,7 @@ pub(crate) fn router(store: Arc<Store>) -> Router {
         .route("/api/evaluation", get(findings::findings))
         .route("/api/machine", get(machine::machine))
         .route("/api/timeline", get(timeline::timeline))
-        .route(EDITED, post(notes::change))
+        .route(EDITED, post(editing::change))
         .route("/api/network", get(machine::network))
         .route("/api/log", get(machine::log))
         .route("/api/live", get(live));

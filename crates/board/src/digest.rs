@@ -1,6 +1,5 @@
 //! What a run came to, in a few numbers: the last, lowest and highest value of every metric, its settings, how it ended.
 
-use crate::response::number;
 use crate::values::{Tag, Values};
 use octant_events::{Kind, Setting, Value};
 use serde_json::{Map, json};
@@ -74,7 +73,7 @@ fn metrics(values: &Values) -> Vec<String> {
 fn settings(values: &Values) -> Map<String, serde_json::Value> {
     let Some(Value::Settings(settings)) = last_value(values, START) else { return Map::new() };
     let value = |setting: Setting| match setting {
-        Setting::Number(value) => number(value),
+        Setting::Number(value) => octant_events::number_json(value),
         Setting::Text(text) => json!(text),
         Setting::Flag(flag) => json!(flag),
     };

@@ -4,27 +4,15 @@
 //! board writes it only where it was started for that, for requests of its own pages, and replaces it as a whole.
 
 use crate::error::BoardError;
-use crate::response::{JsonResult, Shared, find};
-use axum::Json;
-use axum::body::Body;
-use axum::extract::{Query, State};
 use serde::Deserialize;
-use serde_json::json;
 use std::path::Path;
-use std::time::Duration;
 
-/// The one address that changes something, on boards that allow it.
-pub(crate) const EDITED: &str = "/api/notes";
-/// How much it may be sent.
-pub(crate) const LARGEST_EDIT: usize = 64 << 10;
-const FILE: &str = "notes.md";
+pub(crate) const FILE: &str = "notes.md";
 const TAGS: &str = "tags:";
 /// Tags of one run.
 const MOST_TAGS: usize = 50;
 /// Letters of one tag.
 const LONGEST_TAG: usize = 80;
-/// How long a client may take to send a note.
-const BODY_TIME: Duration = Duration::from_secs(10);
 
 /// What people say about a run.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
@@ -65,7 +53,7 @@ impl Notes {
         lines.find(|line| !line.is_empty()).map(str::to_string)
     }
 
-    fn check(mut self) -> Result<Notes, BoardError> {
+    pub fn check(mut self) -> Result<Notes, BoardError> {
         self.tags = self.tags.iter().map(|tag| tag.trim().to_string()).filter(|tag| !tag.is_empty()).collect();
         let is_plain = |tag: &String| tag.chars().count() <= LONGEST_TAG && !tag.contains([',', '\n', '\r']);
         match self.tags.len() <= MOST_TAGS && self.tags.iter().all(is_plain) {
@@ -75,7 +63,7 @@ impl Notes {
     }
 
     /// Replaces the file of that run directory, whole or not at all; removes it where nothing is left to say.
-    fn write(&self, folder: &Path) -> std::io::Result<()> {
+    pub fn write(&self, folder: &Path) -> std::io::Result<()> {
         let (path, content) = (folder.join(FILE), self.to_file());
         if content.is_empty() {
             return match std::fs::remove_file(&path) {
@@ -91,31 +79,6 @@ impl Notes {
         }
         written
     }
-}
-
-#[derive(Deserialize)]
-pub(crate) struct NotesQuery {
-    run: u32,
-}
-
-/// Changes notes and tags of a run. Whether that is allowed at all was decided by `octant_web::Access`.
-pub(crate) async fn change(State(store): Shared, Query(query): Query<NotesQuery>, body: Body) -> JsonResult {
-    let run = find(&store, query.run)?;
-    let late = |_| BoardError::Request("the note did not arrive in time");
-    let bytes = tokio::time::timeout(BODY_TIME, axum::body::to_bytes(body, LARGEST_EDIT)).await.map_err(late)?;
-    let bytes = bytes.map_err(|_| BoardError::Request("the note is longer than 64 KB or broke off"))?;
-    let notes: Notes = serde_json::from_slice(&bytes).map_err(|_| BoardError::Request("notes are {tags, text}"))?;
-    let notes = notes.check()?;
-    let write = move || {
-        notes.write(run.path()).map_err(|source| BoardError::Write { path: FILE.into(), source })?;
-        run.read_facts();
-        Ok::<_, BoardError>(run)
-    };
-    let run = tokio::task::spawn_blocking(write).await;
-    let run = run.map_err(|_| BoardError::Request("the note could not be written"))??;
-    store.announce(vec![run.id]);
-    let notes = &run.facts().notes;
-    Ok(Json(json!({ "notes": notes.text, "labels": notes.tags })))
 }
 
 #[cfg(test)]

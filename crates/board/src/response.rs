@@ -12,11 +12,6 @@ pub(crate) type Shared = State<Arc<Store>>;
 
 pub(crate) type JsonResult = Result<Json<Value>, BoardError>;
 
-/// JSON of a number; one that is not finite is a word, as in every table.
-pub(crate) fn number(value: f64) -> Value {
-    octant_events::non_finite(value).map_or_else(|| json!(value), |word| json!(word))
-}
-
 /// JSON of a number that a page draws: what is not finite becomes `null`, and nothing is drawn.
 pub(crate) fn finite(value: f64) -> Value {
     if value.is_finite() { json!(value) } else { Value::Null }

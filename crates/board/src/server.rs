@@ -2,8 +2,8 @@
 
 use crate::api;
 use crate::data_server::{self, DataOptions};
+use crate::editing::{EDITED, LARGEST_EDIT};
 use crate::error::BoardError;
-use crate::notes::{EDITED, LARGEST_EDIT};
 use crate::store::Store;
 use octant_web::{Access, Endpoint, Limits, Listener, Posts, Protocol, new_token};
 use std::net::SocketAddr;
@@ -79,6 +79,18 @@ impl Drop for Serving {
 fn follow(store: &Arc<Store>, stops: &Arc<AtomicBool>, interval: Option<Duration>) {
     let (store, stops) = (store.clone(), stops.clone());
     std::thread::spawn(move || store.follow(interval, || stops.load(Ordering::Acquire)));
+}
+
+/// The first of the ports that are tried where none is given.
+const PORT: u16 = 6400;
+/// How many are.
+const TRIED: u16 = 20;
+
+/// Starts the board on the first free port from 6400 on, whatever the address says; on any where twenty are taken.
+pub fn serve_anywhere(options: &Options) -> Result<Serving, BoardError> {
+    let at = |port| serve(&Options { address: SocketAddr::new(options.address.ip(), port), ..options.clone() });
+    let free = (PORT..PORT + TRIED).map(at).find(|served| !matches!(served, Err(BoardError::Address { .. })));
+    free.unwrap_or_else(|| at(0))
 }
 
 /// Starts the board.

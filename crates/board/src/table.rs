@@ -2,7 +2,7 @@
 
 use crate::error::BoardError;
 use crate::facts::{Status, is_locked, locked_inodes};
-use crate::response::{JsonResult, Shared, chosen, find, number};
+use crate::response::{JsonResult, Shared, chosen, find};
 use crate::run::Run;
 use axum::Json;
 use axum::extract::{Query, State};
@@ -72,7 +72,8 @@ fn describe(run: &Run, locked: Option<&HashSet<u64>>) -> Map<String, serde_json:
         .outcomes
         .iter()
         .map(|outcome| {
-            let numbers = [outcome.last, outcome.min, outcome.max].map(|value| number(value.into()));
+            let numbers =
+                [outcome.last, outcome.min, outcome.max].map(|value| octant_events::number_json(value.into()));
             (outcome.tag.clone(), json!(numbers))
         })
         .collect();
@@ -80,7 +81,7 @@ fn describe(run: &Run, locked: Option<&HashSet<u64>>) -> Map<String, serde_json:
     let line = json!({
         "id": run.id, "name": run.name, "version": run.version(), "status": status.name(), "left": left,
         "began": run.began(), "modified": modified.map(seconds),
-        "epoch": epochs.map(|epochs| number(epochs.0)), "epochs": epochs.and_then(|epochs| epochs.1),
+        "epoch": epochs.map(|epochs| octant_events::number_json(epochs.0)), "epochs": epochs.and_then(|epochs| epochs.1),
         "octant": facts.is_octant(), "damaged": damaged, "notes": facts.notes.title(), "labels": facts.notes.tags,
         "settings": settings, "results": results, "metrics": digest.metrics,
     });
@@ -140,7 +141,7 @@ pub(crate) async fn export(State(store): Shared, Query(query): Query<ExportQuery
                     true => {
                         let comma = if text.len() > 1 { "," } else { "" };
                         let point =
-                            json!({ "run": run.name, "step": step, "wall_time": time, "value": number(value.into()) });
+                            json!({ "run": run.name, "step": step, "wall_time": time, "value": octant_events::number_json(value.into()) });
                         write!(text, "{comma}\n{point}")
                     }
                     false => writeln!(text, "{quoted},{step},{time},{value}"),

@@ -4,7 +4,7 @@ use crate::Ending;
 use crate::output::line;
 use anyhow::{Context, Result};
 use clap::Parser;
-use octant_board::{DataOptions, Options, Serving, serve, serve_data};
+use octant_board::{DataOptions, Options, Serving, serve, serve_anywhere, serve_data};
 use std::ffi::OsString;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
@@ -42,9 +42,6 @@ pub(crate) struct Arguments {
     #[arg(last = true, hide = true)]
     flags: Vec<OsString>,
 }
-
-/// The first of the ports that are tried.
-const PORT: u16 = 6400;
 
 pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
     if arguments.data_server {
@@ -84,20 +81,12 @@ pub(crate) fn beside(run: &Path) -> Result<Serving> {
 }
 
 fn start(folders: &[PathBuf], host: IpAddr, port: Option<u16>, names: &[String], edits: bool) -> Result<Serving> {
-    let options = |port| Options {
-        folders: folders.to_vec(),
-        address: SocketAddr::new(host, port),
-        names: names.to_vec(),
-        edits,
-    };
-    if let Some(port) = port {
-        return Ok(serve(&options(port))?);
-    }
-    let free = (PORT..PORT + 20).find_map(|port| match serve(&options(port)) {
-        Err(octant_board::BoardError::Address { .. }) => None,
-        other => Some(other),
-    });
-    Ok(free.unwrap_or_else(|| serve(&options(0)))?)
+    let address = SocketAddr::new(host, port.unwrap_or(0));
+    let options = Options { folders: folders.to_vec(), address, names: names.to_vec(), edits };
+    Ok(match port {
+        Some(_) => serve(&options)?,
+        None => serve_anywhere(&options)?,
+    })
 }
 
 /// The page in whatever the system opens addresses with; that nothing does is no failure.

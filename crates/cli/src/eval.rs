@@ -1,8 +1,8 @@
 //! The `eval` command.
 
 use crate::device::DeviceFlags;
+use crate::metrics::show;
 use crate::output::{Bar, Json, line};
-use crate::show::show;
 use crate::{Ending, fetching, prepare};
 use anyhow::{Context, Result, bail};
 use octant_events::metrics_json;
@@ -95,13 +95,8 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
     let predictor = Predictor::new(network, &backend, PredictOptions::default())?;
     let (coco, inputs) = (arguments.coco.clone(), arguments.save_inputs.clone());
     let options = EvalOptions { batch_size: arguments.batch_size, mesh, coco, inputs };
-    let mut bar = None;
-    let found = predictor.evaluate(dataset.clone(), &options, &mut |done, batches| {
-        let bar = bar.get_or_insert_with(|| Bar::new("evaluating".into(), batches));
-        if !arguments.json && bar.is_due() {
-            bar.draw(done, "batches");
-        }
-    })?;
+    let evaluate = |progress: &mut dyn FnMut(u64, u64)| predictor.evaluate(dataset.clone(), &options, progress);
+    let found = Bar::watching("evaluating", arguments.json, evaluate)?;
     if let Some(folder) = &arguments.plots {
         std::fs::create_dir_all(folder).with_context(|| format!("cannot write to {}", folder.display()))?;
         octant_run::plots::findings(folder, &found.findings, &data.classes, &**dataset)?;
@@ -131,7 +126,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
         data.total,
         show(&found.metrics)
     );
-    bar.map_or_else(|| line(&title), |bar| bar.finish(&title));
+    line(&title);
     found.remark.iter().for_each(line);
     octant_run::plots::findings_table(&found.findings, &data.classes).iter().for_each(|table| println!("{table}"));
     Ok(Ending::Done)

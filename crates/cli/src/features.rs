@@ -99,26 +99,9 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
     Ok(Ending::Done)
 }
 
-/// A bar for a data set, drawn by the library's progress.
-fn watching<T>(
-    label: &str,
-    json: bool,
-    work: impl FnOnce(&mut dyn FnMut(u64, u64)) -> octant_predict::Result<T>,
-) -> Result<T> {
-    let mut bar = None;
-    let result = work(&mut |done, batches| {
-        let bar = bar.get_or_insert_with(|| Bar::new(label.into(), batches));
-        if !json && bar.is_due() {
-            bar.draw(done, "batches");
-        }
-    });
-    bar.into_iter().for_each(Bar::clear);
-    Ok(result?)
-}
-
 fn write(extractor: &Extractor, arguments: &Arguments, output: &Path) -> Result<()> {
     let (dataset, paths) = extractor.images_of(&arguments.data)?;
-    let features = watching("computing", arguments.json, |progress| extractor.tensor(dataset, progress))?;
+    let features = Bar::watching("computing", arguments.json, |progress| extractor.tensor(dataset, progress))?;
     write_features(output, &features, &paths)?;
     match arguments.json {
         true => {
@@ -133,7 +116,7 @@ fn write(extractor: &Extractor, arguments: &Arguments, output: &Path) -> Result<
 fn compare(extractor: &Extractor, arguments: &Arguments, other: &Path) -> Result<()> {
     let summarized = |folder: &Path| {
         let label = folder.display().to_string();
-        watching(&label, arguments.json, |progress| extractor.summarized_folder(folder, progress))
+        Bar::watching(&label, arguments.json, |progress| extractor.summarized_folder(folder, progress))
     };
     let found = Distances::between(&summarized(&arguments.data)?, &summarized(other)?);
     let Distances { images, width, frechet, kernel, remark } = found;
@@ -153,7 +136,7 @@ fn evaluate(extractor: &Extractor, arguments: &Arguments) -> Result<()> {
     let data = prepare::data(&recipe, &[])?;
     data.remarks.iter().for_each(|remark| eprintln!("warning: {remark}"));
     let labeled = |label: &str, dataset: &Arc<dyn Dataset>| {
-        watching(label, arguments.json, |progress| extractor.labeled(dataset.clone(), progress))
+        Bar::watching(label, arguments.json, |progress| extractor.labeled(dataset.clone(), progress))
     };
     let [train, test] = [labeled("training images", &data.train)?, labeled("images to evaluate on", &data.valid)?];
     let metrics = separation(&train, &test, data.outputs, arguments.knn, arguments.probe);

@@ -3,7 +3,6 @@
 use crate::output::{bytes, duration};
 use anyhow::Result;
 use octant_device::cache_folder;
-use octant_fetch::ProgressCallback;
 use octant_predict::{Downloads, Sources};
 use octant_zoo::ModelEntry;
 use octant_zoo::registry::Published;
@@ -49,17 +48,6 @@ pub(crate) fn with_line<T>(
     });
     line.iter().for_each(|(_, line)| line.clear());
     result
-}
-
-/// Does something that takes a while, with a line on the terminal that shows how far it is.
-pub(crate) fn showing<T>(
-    label: &str,
-    work: impl FnOnce(ProgressCallback) -> Result<T, octant_fetch::FetchError>,
-) -> Result<T> {
-    let mut line = Line::new(label);
-    let result = work(&mut |done, total| line.advance(done, total));
-    line.clear();
-    Ok(result?)
 }
 
 struct Line {

@@ -193,6 +193,22 @@ impl Bar {
         Bar { label, total, began: Instant::now(), drawn: None, visible: std::io::stderr().is_terminal() }
     }
 
+    /// Does work that reports how many of how many batches are done, with a bar; in JSON without one.
+    pub fn watching<T, E>(
+        label: &str,
+        json: bool,
+        work: impl FnOnce(&mut dyn FnMut(u64, u64)) -> Result<T, E>,
+    ) -> Result<T, E> {
+        let mut bar = Bar::new(label.into(), 1);
+        let result = work(&mut |done, batches| {
+            if !json && bar.is_due() {
+                bar.draw_over(done, batches, "batches");
+            }
+        });
+        bar.clear();
+        result
+    }
+
     /// Whether it is time to redraw; if not, the numbers need not be computed.
     pub fn is_due(&self) -> bool {
         self.visible && self.drawn.is_none_or(|drawn| drawn.elapsed() >= Self::INTERVAL)

@@ -1,15 +1,16 @@
 //! The `train` command: flags into a job, events into text or JSON lines.
 
 mod arguments;
+mod display;
 mod interrupt;
 mod summary;
 
 pub(crate) use arguments::Arguments;
 
 use crate::prepare::Terminal;
-use crate::show::Display;
 use crate::{Ending, compiling, device};
 use anyhow::{Context, Result};
+use display::Display;
 use octant_run::{RunError, RunOutcome};
 use octant_train::run;
 
@@ -36,6 +37,3 @@ fn ending(outcome: &RunOutcome) -> Ending {
         run::Ending::Stopped => Ending::Interrupted(compiling::signal()),
     }
 }
-
-pub(crate) use interrupt::note as note_progress;
-pub(crate) use summary::show as show_outcome;

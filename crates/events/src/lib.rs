@@ -45,7 +45,7 @@ pub use export::export_scalars;
 pub use import::{Imported, import_table};
 pub use log::{EventLog, Progress};
 pub use matrix::Matrix;
-pub use message::{Event, EventContent, Histogram, Setting, TensorValue, Value};
+pub use message::{Event, EventContent, Field, Histogram, Setting, TensorValue, Value, fields};
 pub use parquet::ParquetScalars;
 pub use pen::{Anchor, Drawing, Pen};
 pub use raster::{Canvas, Color};

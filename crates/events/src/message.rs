@@ -7,7 +7,7 @@ mod read;
 mod tensor;
 mod write;
 
-pub(crate) use read::{Field, fields};
+pub use read::{Field, fields};
 pub use tensor::TensorValue;
 pub(crate) use write::{Message, varint};
 

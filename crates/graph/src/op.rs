@@ -289,6 +289,34 @@ macro_rules! bodies_of {
 }
 
 impl Op {
+    /// Multiply–adds of a product or convolution of these operands; all else counts nothing. How often a loop runs and which
+    /// branch is taken is known only at run time: a loop counts once, an `if` as its more expensive branch.
+    pub fn multiply_adds(&self, inputs: &[&Shape], output: &Shape) -> u64 {
+        let per_output = match self {
+            Op::Convolution(conv) => {
+                let kernel = inputs[1];
+                kernel.elements() / kernel.dims()[conv.kernel.output].max(1)
+            }
+            Op::Dot(dot) => dot.left_contract.iter().map(|&axis| inputs[0].dims()[axis]).product(),
+            Op::If { then, otherwise } => return then.multiply_adds().max(otherwise.multiply_adds()),
+            Op::While { body, .. } | Op::Call { body, .. } => return body.multiply_adds(),
+            Op::Parameter { .. } | Op::Constant(_) | Op::Iota { .. } | Op::RandomBits { .. } | Op::Barrier => 0,
+            Op::Unary(_) | Op::Binary(_) | Op::Compare(_) | Op::Select | Op::Clamp => 0,
+            Op::Convert(_) | Op::Bitcast(_) | Op::Broadcast { .. } | Op::Reshape { .. } | Op::Transpose { .. } => 0,
+            Op::Reverse { .. } | Op::Slice { .. } | Op::DynamicSlice { .. } | Op::DynamicUpdateSlice => 0,
+            Op::Pad { .. } | Op::Concatenate { .. } | Op::Reduce { .. } | Op::ArgReduce { .. } | Op::Sort { .. } => 0,
+            Op::ReduceWindow { .. } | Op::SelectAndScatter { .. } | Op::Gather(_) | Op::Scatter(_) => 0,
+        };
+        output.elements() as u64 * per_output as u64
+    }
+
+    /// Floating-point operations, a multiply–add counted as two; see [`multiply_adds`](Op::multiply_adds).
+    pub fn flops(&self, inputs: &[&Shape], output: &Shape) -> f64 {
+        2.0 * self.multiply_adds(inputs, output) as f64
+    }
+}
+
+impl Op {
     /// The graphs inside, by their role: those of loops, branches and calls.
     pub fn bodies(&self) -> Vec<(&'static str, &Arc<Graph>)> {
         bodies_of!(self)

@@ -1,7 +1,8 @@
 //! What lies elsewhere, on this machine: addresses and published weights, fetched once into a cache.
 
-use crate::error::{Result, refuse};
+use crate::error::{Result, io, refusal, refuse};
 use octant_fetch::{Checksum, DownloadCache, FetchLocation, Item};
+use octant_recipe::PublishedData;
 use octant_zoo::registry::Published;
 use octant_zoo::{ModelEntry, published};
 use std::path::{Path, PathBuf};
@@ -96,6 +97,35 @@ impl Downloads {
         let store = self.store("weights", mirror)?;
         Ok(store.get(&item, &mut |done, all| progress(&published.file, done, all))?)
     }
+}
+
+/// Fetches a published data set into a folder: what is there is kept, what broke off is resumed, and every file is verified. `fetched`
+/// is called with each file and its size.
+pub fn fetch_data(
+    set: &PublishedData,
+    out: &Path,
+    mirror: Option<&str>,
+    log: impl Fn(&str) + Send + Sync + 'static,
+    progress: Progress,
+    fetched: &mut dyn FnMut(&Path, u64),
+) -> Result<()> {
+    let mut store = DownloadCache::open(out)?.with_log(log);
+    if let Some(mirror) = mirror {
+        store = store.mirror(mirror)?;
+    }
+    for (file, md5) in set.files {
+        let url = format!("{}{file}", set.base);
+        let checksum = Some(Checksum::Md5(md5.to_string()));
+        let item = Item { name: file.to_string(), url, bytes: None, checksum };
+        let path = store.get(&item, &mut |done, all| progress(file, done, all));
+        let path = path.map_err(|error| refusal!("{} could not be fetched: {error}", set.name))?;
+        let kept = out.join(file);
+        if path != kept {
+            std::fs::copy(&path, &kept).map_err(io("write", &kept))?;
+        }
+        fetched(&kept, std::fs::metadata(&kept).map_err(io("read", &kept))?.len());
+    }
+    Ok(())
 }
 
 /// The folder of a remote description, and the description's path inside of it. COCO's lie in `annotations` beside the images.

@@ -47,7 +47,7 @@ mod writer;
 pub use cancel::Cancel;
 pub use check::{BatchCheck, check_model};
 pub use decode::PreparedImage;
-pub use downloads::{Downloads, PRETRAINED, Progress};
+pub use downloads::{Downloads, PRETRAINED, Progress, fetch_data};
 pub use error::{PredictError, Result};
 pub use evaluate::{EvalOptions, Evaluation};
 pub use export::{

@@ -1,12 +1,12 @@
 //! Arrays: memory of ours that Python reads without a copy, and memory of Python's libraries that we read.
 
-use crate::dlpack;
+mod methods;
+
 use crate::error::refused;
 use octant_imaging::{Channel, Image};
 use octant_tensor::{AlignedBytes, Bytes, DType, Element, HostTensor, Shape};
-use pyo3::exceptions::{PyAttributeError, PyIndexError};
 use pyo3::prelude::*;
-use pyo3::types::{PyAny, PyBytes, PyDict, PyList, PyTuple};
+use pyo3::types::{PyAny, PyBytes, PyList, PyTuple};
 use std::any::Any;
 use std::sync::Arc;
 
@@ -135,129 +135,6 @@ fn type_name(dtype: DType) -> Option<&'static str> {
     })
 }
 
-#[pymethods]
-impl Array {
-    /// The length of every axis.
-    #[getter(shape)]
-    fn dims<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
-        PyTuple::new(py, self.shape())
-    }
-
-    /// The element type, such as `float32`.
-    #[getter(dtype)]
-    fn dtype_name(&self) -> &'static str {
-        match self.dtype() {
-            DType::Bool => "bool",
-            DType::I8 => "int8",
-            DType::I16 => "int16",
-            DType::I32 => "int32",
-            DType::I64 => "int64",
-            DType::U8 => "uint8",
-            DType::U16 => "uint16",
-            DType::U32 => "uint32",
-            DType::U64 => "uint64",
-            DType::F16 => "float16",
-            DType::BF16 => "bfloat16",
-            DType::F32 => "float32",
-            DType::F64 => "float64",
-        }
-    }
-
-    /// How many axes it has.
-    #[getter]
-    fn ndim(&self) -> usize {
-        self.shape().len()
-    }
-
-    /// How many elements it has.
-    #[getter]
-    fn size(&self) -> usize {
-        self.shape.elements()
-    }
-
-    #[getter]
-    fn __array_interface__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let Some(name) = type_name(self.dtype()) else {
-            return Err(PyAttributeError::new_err(
-                "NumPy has no bf16; read it by DLPack, such as with torch.from_dlpack",
-            ));
-        };
-        let interface = PyDict::new(py);
-        interface.set_item("version", 3)?;
-        interface.set_item("typestr", name)?;
-        interface.set_item("shape", self.dims(py)?)?;
-        interface.set_item("data", (self.start as usize, self.readonly))?;
-        Ok(interface)
-    }
-
-    #[pyo3(signature = (*, stream=None, max_version=None, dl_device=None, copy=None))]
-    fn __dlpack__<'py>(
-        &self,
-        py: Python<'py>,
-        stream: Option<Bound<'py, PyAny>>,
-        max_version: Option<(u32, u32)>,
-        dl_device: Option<(i32, i32)>,
-        copy: Option<bool>,
-    ) -> PyResult<Bound<'py, PyAny>> {
-        // Streams are of accelerators; memory of the processor is ready.
-        let _ = stream;
-        if dl_device.is_some_and(|device| device != dlpack::DEVICE) {
-            return Err(pyo3::exceptions::PyBufferError::new_err("the array lies in the processor's memory"));
-        }
-        match copy {
-            Some(true) => dlpack::export(py, &self.copied(), max_version),
-            Some(false) | None => dlpack::export(py, self, max_version),
-        }
-    }
-
-    fn __dlpack_device__(&self) -> (i32, i32) {
-        dlpack::DEVICE
-    }
-
-    /// The same memory as a NumPy array.
-    fn numpy<'py>(slf: &Bound<'py, Array>) -> PyResult<Bound<'py, PyAny>> {
-        slf.py().import("numpy")?.call_method1("asarray", (slf,))
-    }
-
-    /// The elements as nested lists.
-    fn tolist<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        self.list(py, self.shape(), 0)
-    }
-
-    fn __len__(&self) -> PyResult<usize> {
-        self.shape()
-            .first()
-            .copied()
-            .ok_or_else(|| pyo3::exceptions::PyTypeError::new_err("a single element has no length"))
-    }
-
-    /// What NumPy would return. Without NumPy, a number counts along the first axis.
-    fn __getitem__<'py>(slf: &Bound<'py, Array>, key: Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-        let py = slf.py();
-        if let Ok(array) = Array::numpy(slf) {
-            return array.get_item(key);
-        }
-        let array = slf.get();
-        let index: isize = key.extract()?;
-        let length = array.__len__()? as isize;
-        let at = if index < 0 { index + length } else { index };
-        if at < 0 || at >= length {
-            return Err(PyIndexError::new_err(format!("{index} is outside of an array with {length}")));
-        }
-        let inner = &array.shape()[1..];
-        array.list(py, inner, at as usize * inner.iter().product::<usize>())
-    }
-
-    fn __repr__(&self, py: Python) -> PyResult<String> {
-        const SHOWN: usize = 32;
-        let dims = self.shape();
-        if self.shape.elements() > SHOWN {
-            return Ok(format!("<octant.Array {} {dims:?}>", self.dtype_name()));
-        }
-        Ok(format!("octant.Array({}, {})", self.tolist(py)?.repr()?, self.dtype_name()))
-    }
-}
-
 /// Memory of another library: elements at strides from a first one, kept alive by an object.
 pub(crate) struct View {
     start: *const u8,
@@ -301,27 +178,6 @@ impl View {
             return Err(refused("the array has no memory"));
         }
         Ok(View { start, dtype, shape, strides, _owner: owner })
-    }
-
-    /// The memory of an object: by `__array_interface__` or `__dlpack__`. None for other objects.
-    pub fn of(object: &Bound<PyAny>) -> PyResult<Option<View>> {
-        if let Ok(interface) = object.getattr("__array_interface__") {
-            return View::of_interface(object, &interface).map(Some);
-        }
-        match object.hasattr("__dlpack__")? {
-            true => dlpack::import(object).map(Some),
-            false => Ok(None),
-        }
-    }
-
-    /// The same, where nothing else would do; `what` is named in the error.
-    pub fn required(object: &Bound<PyAny>, what: &str) -> PyResult<View> {
-        View::of(object)?.ok_or_else(|| {
-            let kind = object.get_type().name().map(|name| name.to_string()).unwrap_or_default();
-            pyo3::exceptions::PyTypeError::new_err(format!(
-                "{what} must be an array (of NumPy, PyTorch, JAX or octant), not {kind}"
-            ))
-        })
     }
 
     fn of_interface(object: &Bound<PyAny>, interface: &Bound<PyAny>) -> PyResult<View> {

@@ -21,7 +21,6 @@ mod published;
 mod rate;
 mod recipe;
 mod run;
-pub mod steps;
 mod tables;
 mod task;
 mod transform;

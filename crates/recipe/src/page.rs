@@ -3,9 +3,10 @@
 use crate::transform::NamedTransform;
 use crate::{
     AugmentOptions, DataSource, DegradeOptions, GainOptions, GanOptions, PhaseRecipe, Recipe, SOURCES, ScheduleRecipe,
-    TASKS, Transforms, steps,
+    TASKS, Transforms,
 };
 use octant_data::TransformStep;
+use octant_data::transforms::STEPS;
 use octant_train::options::{OptionSpec, OptionTable};
 use octant_train::{MixOptions, WarmupOptions};
 
@@ -53,7 +54,7 @@ fn table(name: &str) -> Result<String, String> {
         ),
         "steps" => rows(
             ["step, with its usual arguments", "what it does"],
-            steps::STEPS.iter().map(|step| {
+            STEPS.iter().map(|step| {
                 [format!("`{{ {} }}`", step.example.replace(METHOD, "method = …")), step.about.to_string()]
             }),
         ),

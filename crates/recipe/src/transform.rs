@@ -285,3 +285,7 @@ pub fn image(dataset: &dyn Dataset, transform: &dyn Transform) -> Result<[usize;
         }
     }
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
+mod tests;

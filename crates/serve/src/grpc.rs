@@ -5,7 +5,7 @@ mod metered;
 
 use crate::error::{Reason, Refusal, invalid};
 use crate::protocol::{Elements, InferRequest, InferResponse, Tensor, TensorSpec};
-use crate::server::Shared;
+use crate::shared::Shared;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::Request;

@@ -1,10 +1,12 @@
 //! The addresses over HTTP.
 
 use crate::error::{Reason, Refusal, invalid};
+use crate::loaded::Loaded;
 use crate::metrics;
-use crate::model::{Loaded, Model};
+use crate::model::Model;
+use crate::options::PART;
 use crate::protocol::{TensorSpec, read_request, write_response};
-use crate::server::Shared;
+use crate::shared::Shared;
 use axum::body::{Body, Bytes};
 use axum::extract::{Path, Query, State};
 use axum::http::{HeaderMap, StatusCode, header};
@@ -21,8 +23,6 @@ use tokio_stream::StreamExt;
 
 /// The length of the JSON in front of binary tensors.
 const JSON_LENGTH: &str = "inference-header-content-length";
-/// Memory for the bodies of requests is counted in parts of this many bytes.
-pub(crate) const PART: usize = 4096;
 /// How long a client may take to send a request that is refused already.
 const DISCARD_TIME: Duration = Duration::from_secs(2);
 /// Addresses that need no token: health checks have none.

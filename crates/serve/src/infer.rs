@@ -1,7 +1,8 @@
 //! From the tensors of a request to those of its response.
 
 use crate::error::{Reason, Refusal, invalid};
-use crate::model::{IMAGES, Loaded, Model, TENSORS, outside};
+use crate::loaded::{IMAGES, Loaded, TENSORS, outside};
+use crate::model::Model;
 use crate::outputs;
 use crate::protocol::{Data, DataType, InferRequest, InferResponse, Tensor};
 use crate::queue::{Done, Job, Work};

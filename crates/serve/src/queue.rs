@@ -1,7 +1,7 @@
 //! Requests that wait for a device.
 
 use crate::error::{Reason, Refusal};
-use crate::model::Loaded;
+use crate::loaded::Loaded;
 use axum::body::Bytes;
 use octant_imaging::Image;
 use octant_predict::{Prediction, RowShape};

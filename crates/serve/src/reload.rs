@@ -1,7 +1,9 @@
 //! A better checkpoint is served as soon as it is there.
 
-use crate::model::{Loaded, Model, ModelSource};
-use crate::server::{ServeEvent, Shared};
+use crate::loaded::Loaded;
+use crate::model::{Model, ModelSource};
+use crate::options::ServeEvent;
+use crate::shared::Shared;
 use octant_predict::{Network, NetworkFile, PredictError, PredictOptions};
 use octant_runtime::Backend;
 use std::path::{Path, PathBuf};

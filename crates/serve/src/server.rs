@@ -1,163 +1,19 @@
-//! A server: its options, its start and its end.
+//! A server: its start and its end.
 
-use crate::error::{Reason, Refusal, Result, ServeError};
-use crate::http::{self, OPEN, PART};
-use crate::infer::Desk;
-use crate::model::{Loaded, Model, ModelSource, check_name};
+use crate::error::{Result, ServeError};
+use crate::http::{self, OPEN};
+use crate::loaded::Loaded;
+use crate::model::{Model, ModelSource, check_name};
+use crate::options::{ServeEvent, ServeOptions};
 use crate::reload::{self, Watched};
+use crate::shared::Shared;
 use crate::{grpc, worker};
-use octant_predict::PredictError;
 use octant_runtime::Backend;
-use octant_web::{Access, Endpoint, Limits, Listener, Posts, Protocol, Stop, new_token};
+use octant_web::{Access, Endpoint, Listener, Posts, Protocol, Stop, new_token};
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
-use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
-use tokio::sync::Semaphore;
-
-/// How a server behaves.
-#[derive(Debug, Clone)]
-pub struct ServeOptions {
-    /// Where to listen; port 0 for any free one.
-    pub address: SocketAddr,
-    /// Further names by which clients reach this machine.
-    pub names: Vec<String>,
-    /// What clients must send. On addresses that others can reach one is made where none is given.
-    pub token: Option<String>,
-    /// Tensors are `[N, C, H, W]`; otherwise `[N, H, W, C]`.
-    pub channels_first: bool,
-    /// The most images of a batch.
-    pub max_batch: usize,
-    /// How long the first image of a batch waits for others; by default it does not.
-    pub max_delay: Duration,
-    /// The most images that wait, per model.
-    pub queue: usize,
-    /// The longest that a request may take.
-    pub timeout: Duration,
-    /// The most bytes of a request.
-    pub max_request: usize,
-    /// The most bytes of all requests that are being received or processed.
-    pub memory: usize,
-    /// How often the files of networks are looked at; never if not given.
-    pub reload: Option<Duration>,
-    /// What connections may take.
-    pub limits: Limits,
-}
-
-impl ServeOptions {
-    /// The usual ones, at an address.
-    pub fn at(address: SocketAddr) -> ServeOptions {
-        ServeOptions {
-            address,
-            names: Vec::new(),
-            token: None,
-            channels_first: true,
-            max_batch: 8,
-            max_delay: Duration::ZERO,
-            queue: 128,
-            timeout: Duration::from_secs(30),
-            max_request: 64 << 20,
-            memory: 1 << 30,
-            reload: Some(Duration::from_secs(2)),
-            // Clients keep connections for a while between requests.
-            limits: Limits { head_time: Duration::from_secs(60), ..Limits::default() },
-        }
-    }
-
-    fn check(&self) -> Result<()> {
-        let wrong = |text: &str| Err(ServeError::Options(text.into()));
-        let is_letter = |letter: char| letter.is_ascii_alphanumeric() || ['-', '_', '.', '~'].contains(&letter);
-        if self.max_batch == 0 || self.queue < self.max_batch {
-            return wrong("a batch has at least one image, and at least as many must be able to wait");
-        }
-        if self.max_request < PART || self.memory < self.max_request {
-            return wrong("the memory for requests must hold the largest request, and that at least 4 KiB");
-        }
-        if self.timeout.is_zero() || self.max_delay >= self.timeout {
-            return wrong("requests must be allowed more time than the first image of a batch waits");
-        }
-        match &self.token {
-            Some(token) if token.len() < 16 || !token.chars().all(is_letter) => {
-                wrong("a token has at least 16 letters, digits, `-`, `_`, `.` or `~`")
-            }
-            _ => Ok(()),
-        }
-    }
-}
-
-/// What a server reports.
-pub enum ServeEvent<'a> {
-    /// A program was compiled and measured.
-    Compiled {
-        /// The model.
-        model: &'a str,
-        /// Images per run.
-        batch: usize,
-        /// The time of compiling and measuring.
-        took: Duration,
-        /// The time of a run.
-        run: Duration,
-    },
-    /// Another version of a model is served from now on.
-    Reloaded {
-        /// The model.
-        model: &'a str,
-        /// The version.
-        version: u64,
-    },
-    /// A changed model could not be loaded; the version before it is still served.
-    NotReloaded {
-        /// The model.
-        model: &'a str,
-        /// Why.
-        error: &'a PredictError,
-    },
-}
-
-/// What all requests share.
-pub(crate) struct Shared {
-    pub options: ServeOptions,
-    pub desk: Desk,
-    /// Memory for requests, in parts.
-    pub memory: Semaphore,
-    models: OnceLock<BTreeMap<String, Arc<Model>>>,
-    stopping: Mutex<bool>,
-    stopped: Condvar,
-}
-
-impl Shared {
-    pub fn is_ready(&self) -> bool {
-        self.models.get().is_some() && !self.is_stopping()
-    }
-
-    fn is_stopping(&self) -> bool {
-        *self.stopping.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Waits for so long; true at once when the server stops.
-    pub fn stops_within(&self, time: Duration) -> bool {
-        let stopping = self.stopping.lock().unwrap_or_else(PoisonError::into_inner);
-        let waited = self.stopped.wait_timeout_while(stopping, time, |stopping| !*stopping);
-        *waited.unwrap_or_else(PoisonError::into_inner).0
-    }
-
-    /// The models, once they are loaded.
-    pub fn models(&self) -> std::result::Result<&BTreeMap<String, Arc<Model>>, Refusal> {
-        self.models.get().ok_or_else(|| Refusal::new(Reason::Unavailable, "the models are still being loaded"))
-    }
-
-    /// The names of all models, in words.
-    pub fn names(&self) -> String {
-        let names = self.models.get().into_iter().flat_map(BTreeMap::keys);
-        names.map(String::as_str).collect::<Vec<_>>().join(", ")
-    }
-
-    pub fn model(&self, name: &str) -> std::result::Result<Arc<Model>, Refusal> {
-        let missing = || Refusal::new(Reason::Missing, format!("there is no model {name:?}, but {}", self.names()));
-        self.models()?.get(name).cloned().ok_or_else(missing)
-    }
-}
 
 /// Networks that are served. It ends when this is dropped; [`stop`](Server::stop) completes what is under way before.
 pub struct Server {
@@ -191,15 +47,7 @@ impl Server {
         let token = options.token.clone().or_else(|| (!address.ip().is_loopback()).then(new_token));
         let access = Access::new(address, &options.names, token.clone(), "octant-serve");
         let access = access.with_posts(Posts::FromClients).with_open(OPEN);
-        let processors = std::thread::available_parallelism().map_or(2, usize::from);
-        let shared = Arc::new(Shared {
-            desk: Desk { timeout: options.timeout, processors: Semaphore::new(processors) },
-            memory: Semaphore::new((options.memory / PART).min(Semaphore::MAX_PERMITS)),
-            models: OnceLock::new(),
-            stopping: Mutex::new(false),
-            stopped: Condvar::new(),
-            options,
-        });
+        let shared = Arc::new(Shared::new(options));
         let router = access.guard(http::router(shared.clone()).merge(grpc::router(&shared)));
         let stop = listener.stop();
         runtime.spawn(listener.accept(router, Protocol::Either));
@@ -218,7 +66,7 @@ impl Server {
         let mut models = BTreeMap::new();
         let loaded = self.load_into(&mut models, sources, device, &report);
         // They are set once, here; also those that were loaded before one failed, so that closing the server ends their workers.
-        let _ = self.shared.models.set(models);
+        self.shared.set_models(models);
         let (watched, options) = (loaded?, &self.shared.options);
         if let Some(interval) = options.reload {
             let (shared, device) = (self.shared.clone(), device.clone());
@@ -265,20 +113,14 @@ impl Server {
 
     /// Ends it: no connection is accepted, requests under way are completed. Returns whether all of them were within the time.
     pub fn stop(mut self, time: Duration) -> bool {
-        self.announce_stop();
+        self.shared.announce_stop();
         let drained = self.runtime.as_ref().is_none_or(|runtime| runtime.block_on(self.stop.drain(time)));
         self.close();
         drained
     }
 
-    /// The server is no longer ready, and what waits for changes of files ends.
-    fn announce_stop(&self) {
-        *self.shared.stopping.lock().unwrap_or_else(PoisonError::into_inner) = true;
-        self.shared.stopped.notify_all();
-    }
-
     fn close(&mut self) {
-        for model in self.shared.models.get().into_iter().flat_map(BTreeMap::values) {
+        for model in self.shared.models().into_iter().flat_map(BTreeMap::values) {
             model.queue.close();
         }
         if let Some(runtime) = self.runtime.take() {
@@ -291,7 +133,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        self.announce_stop();
+        self.shared.announce_stop();
         self.close();
     }
 }

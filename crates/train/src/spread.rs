@@ -4,7 +4,6 @@
 //! the program does is to cut them off again. What follows knows only the real rows, so losses, gradients and the
 //! statistics of norms are those of one device; spreading the rows that are left is the compiler's business.
 
-use crate::step::StepPlan;
 use crate::{Task, TrainError};
 use octant_data::Batch;
 use octant_graph::{HostTensor, Shape};
@@ -31,10 +30,10 @@ pub(crate) fn in_parts(shape: &Shape, mesh: &Mesh, axes: &[Axis]) -> Sharding {
     longest.map_or(Sharding::REPLICATED, |(dimension, _)| Sharding::split(dimension, axes))
 }
 
-/// How a parameter lies: in parts over the axis of that purpose, unless it is too small to be worth the communication.
-pub(crate) fn of_variable(shape: &Shape, plan: &StepPlan) -> Sharding {
-    match shape.bytes() >= plan.step.fsdp_from << 10 {
-        true => in_parts(shape, &plan.mesh, &[Axis::Fsdp]),
+/// How a parameter lies: in parts over the axis of that purpose, unless it has fewer KiB than are worth the communication.
+pub(crate) fn of_variable(shape: &Shape, mesh: &Mesh, least_kib: usize) -> Sharding {
+    match shape.bytes() >= least_kib << 10 {
+        true => in_parts(shape, mesh, &[Axis::Fsdp]),
         false => Sharding::REPLICATED,
     }
 }

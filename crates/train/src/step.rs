@@ -198,7 +198,7 @@ pub fn training(plan: &StepPlan) -> Result<TracedStep, TrainError> {
     for (index, entry) in entries.iter().enumerate() {
         let sharding = match entry.role.is_of_optimizer() && plan.step.shard_optimizer {
             true => spread::in_parts(&entry.shape, &plan.mesh, &plan.mesh.batch_axes()),
-            false => spread::of_variable(&entry.shape, plan),
+            false => spread::of_variable(&entry.shape, &plan.mesh, plan.step.fsdp_from),
         };
         (program.inputs[index], program.outputs[index]) = (sharding.clone(), sharding);
     }
@@ -242,7 +242,7 @@ fn program(
     program.mesh = plan.mesh.clone();
     let shapes = program.graph.input_shapes();
     for (sharding, shape) in program.inputs.iter_mut().zip(&shapes).take(variables) {
-        *sharding = spread::of_variable(shape, plan);
+        *sharding = spread::of_variable(shape, &plan.mesh, plan.step.fsdp_from);
     }
     program.inputs[first_batch..][..plan.task.inputs(1).count()].fill(spread::of_batch(&plan.mesh));
     Ok(program)

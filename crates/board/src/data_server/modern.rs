@@ -3,7 +3,7 @@
 use super::messages::{Dimension, SummaryMetadata, TensorProto, TensorShape};
 use crate::media::buckets;
 use crate::values::Tag;
-use octant_events::Kind;
+use octant_events::{Field, Kind, fields};
 use prost::Message;
 
 /// What TensorBoard reads a series as.
@@ -80,32 +80,16 @@ pub fn blobs(value: &[u8], kind: Kind) -> Vec<Vec<u8>> {
 
 /// The bytes of a field.
 fn field(message: &[u8], wanted: u32) -> Option<&[u8]> {
-    let mut rest = message;
-    while !rest.is_empty() {
-        let (number, wire) = prost::encoding::decode_key(&mut rest).ok()?;
-        if wire != prost::encoding::WireType::LengthDelimited {
-            let context = prost::encoding::DecodeContext::default();
-            prost::encoding::skip_field(wire, number, &mut rest, context).ok()?;
-            continue;
-        }
-        let length = usize::try_from(prost::encoding::decode_varint(&mut rest).ok()?).ok()?;
-        let (content, after) = rest.split_at_checked(length)?;
-        if number == wanted {
-            return Some(content);
-        }
-        rest = after;
-    }
-    None
+    fields(message).map_while(|field| field).find_map(|(number, field)| match field {
+        Field::Bytes(content) if number == wanted => Some(content),
+        _ => None,
+    })
 }
 
+/// The number of a field.
 fn varint(message: &[u8], wanted: u32) -> Option<u64> {
-    let mut rest = message;
-    while !rest.is_empty() {
-        let (number, wire) = prost::encoding::decode_key(&mut rest).ok()?;
-        if wire == prost::encoding::WireType::Varint && number == wanted {
-            return prost::encoding::decode_varint(&mut rest).ok();
-        }
-        prost::encoding::skip_field(wire, number, &mut rest, prost::encoding::DecodeContext::default()).ok()?;
-    }
-    None
+    fields(message).map_while(|field| field).find_map(|(number, field)| match field {
+        Field::Varint(value) if number == wanted => Some(value),
+        _ => None,
+    })
 }

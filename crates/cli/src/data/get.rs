@@ -3,9 +3,9 @@
 use crate::Ending;
 use crate::fetching;
 use crate::output::{Json, bytes, duration};
-use anyhow::{Context, Result};
-use octant_fetch::{Checksum, DownloadCache, Item};
-use octant_recipe::{PUBLISHED_DATA, PublishedData, published_data};
+use anyhow::Result;
+use octant_predict::fetch_data;
+use octant_recipe::{PUBLISHED_DATA, published_data};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -36,41 +36,20 @@ pub(super) fn run(arguments: Arguments) -> Result<Ending> {
     };
     let set = published_data(name)?;
     let out = arguments.out.clone().unwrap_or_else(|| Path::new("data").join(set.name));
-    let mut store = DownloadCache::open(&out)?.with_log(|line| eprintln!("{line}"));
-    if let Some(mirror) = &arguments.mirror {
-        store = store.mirror(mirror)?;
-    }
-    for (file, md5) in set.files {
-        fetch(&store, &out, set, file, md5, arguments.json)?;
-    }
+    let mut begun = Instant::now();
+    let mut fetched = |path: &Path, size| {
+        let took = std::mem::replace(&mut begun, Instant::now()).elapsed();
+        match arguments.json {
+            true => Json::line(json!({ "event": "file", "path": path, "bytes": size, "seconds": took.as_secs_f64() })),
+            false => println!("{}  {}, verified, {}", path.display(), bytes(size), duration(took)),
+        }
+    };
+    let (mirror, log) = (arguments.mirror.as_deref(), |line: &str| eprintln!("{line}"));
+    fetching::with_line(|progress| fetch_data(set, &out, mirror, log, progress, &mut fetched))?;
     if !arguments.json {
         println!("next: octant data show {0}, or octant train {1} --data {0}", out.display(), set.recipe);
     }
     Ok(Ending::Done)
-}
-
-fn fetch(store: &DownloadCache, out: &Path, set: &PublishedData, file: &str, md5: &str, as_json: bool) -> Result<()> {
-    let begun = Instant::now();
-    let item = Item {
-        name: file.to_string(),
-        url: format!("{}{file}", set.base),
-        bytes: None,
-        checksum: Some(Checksum::Md5(md5.to_string())),
-    };
-    let fetched = fetching::showing(file, |progress| store.get(&item, progress));
-    let path = fetched.with_context(|| format!("{} could not be fetched", set.name))?;
-    let kept = out.join(file);
-    if path != kept {
-        std::fs::copy(&path, &kept).with_context(|| format!("cannot write {}", kept.display()))?;
-    }
-    let size = std::fs::metadata(&kept)?.len();
-    match as_json {
-        true => Json::line(
-            json!({ "event": "file", "path": kept, "bytes": size, "seconds": begun.elapsed().as_secs_f64() }),
-        ),
-        false => println!("{}  {}, verified, {}", kept.display(), bytes(size), duration(begun.elapsed())),
-    }
-    Ok(())
 }
 
 fn list(as_json: bool) {

@@ -1,7 +1,7 @@
 //! `octant export --int8`: calibration, and what is printed of it.
 
+use crate::metrics::show;
 use crate::output::{Bar, count, line};
-use crate::show::show;
 use crate::{fetching, prepare};
 use anyhow::{Result, bail};
 use octant_device::{Options, open};

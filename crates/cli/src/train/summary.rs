@@ -1,7 +1,7 @@
 //! The last words of a run.
 
+use crate::metrics::{number, show as metrics_text};
 use crate::output::{Json, count, duration, line};
-use crate::show::{number, show as metrics_text};
 use crate::style;
 use octant_run::{NextStep, RunOutcome};
 use octant_train::Metric;

@@ -2,6 +2,27 @@
 
 use super::kernel::BufferId;
 
+/// Buffers begin at multiples of this: a cache line, the alignment of the widest vector loads.
+pub(crate) const ALIGNMENT: usize = 64;
+
+/// Where a buffer lies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum BufferLocation {
+    Input(usize),
+    /// A separate block that is returned as an output.
+    Output(usize),
+    Constant(usize),
+    /// An offset into the arena.
+    Arena(usize),
+    /// An offset into memory that runs keep.
+    Kept(usize),
+}
+
+/// Bytes of a block in the arena.
+pub(crate) fn aligned(bytes: usize) -> usize {
+    bytes.next_multiple_of(ALIGNMENT)
+}
+
 /// A buffer and the steps from its first to its last use.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Lifetime {

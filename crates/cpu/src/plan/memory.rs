@@ -1,6 +1,6 @@
 //! Buffer assignment: donation, in-place reuse and arena offsets, before the first run.
 
-use super::arena::{self, Lifetime};
+use super::arena::{self, ALIGNMENT, BufferLocation, Lifetime, aligned};
 use super::kernel::{BufferId, Lane, Loop, Operand, Source};
 use super::steady::Steady;
 use super::steps::Step;
@@ -8,32 +8,12 @@ use super::{Plan, StoredValues};
 use octant_graph::{Graph, HostTensor, Op, ValueId};
 use std::collections::{HashMap, HashSet};
 
-/// Buffers begin at multiples of this: a cache line, the alignment of the widest vector loads.
-const ALIGNMENT: usize = 64;
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum BufferLocation {
-    Input(usize),
-    /// A separate block that is returned as an output.
-    Output(usize),
-    Constant(usize),
-    /// An offset into the arena.
-    Arena(usize),
-    /// An offset into memory that runs keep.
-    Kept(usize),
-}
-
 /// The operand whose memory a result is, whatever its shape.
 pub(crate) fn alias_of(op: &Op, inputs: &[ValueId], output: usize) -> Option<ValueId> {
     if let Op::Reshape { .. } | Op::Bitcast(_) = op {
         return Some(inputs[0]);
     }
     (*op == Op::Barrier).then(|| inputs[output])
-}
-
-/// Bytes of a block in the arena.
-pub(crate) fn aligned(bytes: usize) -> usize {
-    bytes.next_multiple_of(ALIGNMENT)
 }
 
 pub(crate) fn plan_memory(graph: &Graph, values: StoredValues, steps: Vec<Step>, donated: &[(usize, usize)]) -> Plan {

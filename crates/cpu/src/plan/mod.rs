@@ -22,7 +22,7 @@ mod schedule;
 mod steady;
 mod steps;
 
-pub(crate) use memory::BufferLocation;
+pub(crate) use arena::BufferLocation;
 pub(crate) use prepare::prepare as prepared_graph;
 pub(crate) use steady::{Steady, SteadyStep};
 pub(crate) use steps::{AttentionCall, KernelStep, LoopStep, Pooling, Step};

@@ -4,9 +4,8 @@
 //! not be made again: a kernel keeps its weights in the order in which it reads them, other values (a table of position
 //! biases, rounded vectors) are kept in memory of their own, and steps that only lead to something kept are skipped.
 
-use super::BufferLocation;
+use super::arena::{BufferLocation, aligned};
 use super::kernel::BufferId;
-use super::memory::aligned;
 use super::steps::{KernelStep, Step};
 use octant_graph::Op;
 use std::collections::HashMap;

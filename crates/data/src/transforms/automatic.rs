@@ -1,24 +1,9 @@
 //! RandAugment, TrivialAugment and AutoAugment: which operation, how strongly.
 
-use super::{TransformStep, joint};
+use super::{Policy, TransformStep, joint};
 use crate::{Sample, SampleRng};
 use octant_imaging::Filter;
 use octant_imaging::augment::{self, Operation, Space};
-use serde::{Deserialize, Serialize};
-
-pub(super) const fn default_levels() -> usize {
-    31
-}
-
-/// Which of AutoAugment's published policies.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-#[allow(missing_docs)]
-pub enum Policy {
-    Imagenet,
-    Cifar10,
-    Svhn,
-}
 
 impl Policy {
     fn table(self) -> &'static [[augment::PolicyStep; 2]; 25] {

@@ -7,30 +7,6 @@ use octant_imaging::geometry::PixelWindow;
 use octant_imaging::resize::{Method, fit_long_side, fit_short_side};
 use octant_imaging::{Filter, Semantics};
 
-pub(super) const fn default_scale() -> (f32, f32) {
-    (0.08, 1.0)
-}
-
-pub(super) const fn default_ratio() -> (f32, f32) {
-    (0.75, 4.0 / 3.0)
-}
-
-pub(super) const fn default_jitter() -> (f32, f32) {
-    (0.5, 2.0)
-}
-
-pub(super) const fn default_affine_scale() -> (f32, f32) {
-    (1.0, 1.0)
-}
-
-pub(super) const fn default_erasing_scale() -> (f32, f32) {
-    (0.02, 0.33)
-}
-
-pub(super) const fn default_erasing_ratio() -> (f32, f32) {
-    (0.3, 3.3)
-}
-
 /// As detectors are evaluated: scaled to the square's side whatever the size, the odd row or column of gray behind.
 fn letterbox(sample: &mut Sample, side: usize) -> Result<(), String> {
     let (height, width) = joint::size(sample);

@@ -6,10 +6,6 @@ use crate::{Sample, SampleRng, Target};
 use octant_imaging::resize::{Method, Resizable};
 use octant_imaging::{Filter, Image, Semantics};
 
-pub(super) const fn default_share() -> f32 {
-    0.3
-}
-
 /// The middle of the range: what a hole shows.
 const GRAY: u8 = 128;
 

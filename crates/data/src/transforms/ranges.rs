@@ -1,14 +1,12 @@
-//! Which arguments a step takes. Recipes are checked when they are read, pipelines of a program when they are applied.
-
-use super::{Eraser, TransformStep};
+//! Bounds of the arguments of steps.
 
 /// The longest side of an image, as in files.
-const MOST_PIXELS: f64 = 65_535.0;
+pub(super) const MOST_PIXELS: f64 = 65_535.0;
 /// The lower bound of numbers that must be above 0.
-const ABOVE_ZERO: f64 = f64::MIN_POSITIVE;
+pub(super) const ABOVE_ZERO: f64 = f64::MIN_POSITIVE;
 
 /// A single number within bounds, both included.
-fn within(name: &str, value: f64, low: f64, high: f64) -> Result<(), String> {
+pub(super) fn within(name: &str, value: f64, low: f64, high: f64) -> Result<(), String> {
     if (low..=high).contains(&value) {
         return Ok(());
     }
@@ -20,20 +18,20 @@ fn within(name: &str, value: f64, low: f64, high: f64) -> Result<(), String> {
 }
 
 /// A side of an image.
-fn side(name: &str, value: usize) -> Result<(), String> {
+pub(super) fn side(name: &str, value: usize) -> Result<(), String> {
     within(name, value as f64, 1.0, MOST_PIXELS)
 }
 
-fn size(name: &str, (height, width): (usize, usize)) -> Result<(), String> {
+pub(super) fn size(name: &str, (height, width): (usize, usize)) -> Result<(), String> {
     side(name, height).and_then(|()| side(name, width))
 }
 
-fn chance(p: f32) -> Result<(), String> {
+pub(super) fn chance(p: f32) -> Result<(), String> {
     within("p", p.into(), 0.0, 1.0)
 }
 
 /// Two numbers that a third one is drawn between.
-fn span(name: &str, (from, to): (f32, f32), low: f64, high: f64) -> Result<(), String> {
+pub(super) fn span(name: &str, (from, to): (f32, f32), low: f64, high: f64) -> Result<(), String> {
     within(name, from.into(), low, high)?;
     within(name, to.into(), low, high)?;
     match from <= to {
@@ -43,135 +41,7 @@ fn span(name: &str, (from, to): (f32, f32), low: f64, high: f64) -> Result<(), S
 }
 
 /// A share of an area and a ratio of sides, as crops and erasings draw them.
-fn area(scale: (f32, f32), ratio: (f32, f32)) -> Result<(), String> {
+pub(super) fn area(scale: (f32, f32), ratio: (f32, f32)) -> Result<(), String> {
     span("scale", scale, ABOVE_ZERO, 1.0)?;
     span("ratio", ratio, ABOVE_ZERO, 100.0)
-}
-
-impl TransformStep {
-    /// Refuses arguments out of range, in a sentence that starts with the argument's name.
-    pub fn check(&self) -> Result<(), String> {
-        match *self {
-            TransformStep::Resize { size: wanted, .. } => size("size", wanted),
-            TransformStep::ResizeShort { side: wanted, .. } | TransformStep::ResizeLong { side: wanted, .. } => {
-                side("side", wanted)
-            }
-            TransformStep::ResizeWithPad { size: wanted, .. } => size("size", wanted),
-            TransformStep::Letterbox { side: wanted } => side("side", wanted),
-            TransformStep::CenterCrop { size: wanted } => size("size", wanted),
-            TransformStep::RandomCrop { size: wanted, padding, .. } => {
-                size("size", wanted)?;
-                within("padding", padding as f64, 0.0, MOST_PIXELS)
-            }
-            TransformStep::RandomResizedCrop { size: wanted, scale, ratio, .. } => {
-                size("size", wanted)?;
-                area(scale, ratio)
-            }
-            TransformStep::ScaleJitterCrop { base, crop, scale, .. } => {
-                side("base", base)?;
-                side("crop", crop)?;
-                span("scale", scale, ABOVE_ZERO, 16.0)
-            }
-            TransformStep::MaskCrop { crop } => {
-                within("crop.padding", crop.padding as f64, 0.0, MOST_PIXELS)?;
-                side("crop.min_size", crop.min_size)?;
-                within("crop.aspect", crop.aspect.unwrap_or(1.0), ABOVE_ZERO, 100.0)
-            }
-            TransformStep::FlipHorizontally { p } | TransformStep::FlipVertically { p } => chance(p),
-            TransformStep::Affine { degrees, translate, scale, shear, .. } => {
-                within("degrees", degrees.into(), 0.0, 180.0)?;
-                within("translate", translate.0.into(), 0.0, 1.0)?;
-                within("translate", translate.1.into(), 0.0, 1.0)?;
-                span("scale", scale, ABOVE_ZERO, 16.0)?;
-                within("shear", shear.into(), 0.0, 89.0)
-            }
-            TransformStep::ColorJitter { brightness, contrast, saturation, hue, p, .. } => {
-                within("brightness", brightness.into(), 0.0, 100.0)?;
-                within("contrast", contrast.into(), 0.0, 100.0)?;
-                within("saturation", saturation.into(), 0.0, 100.0)?;
-                within("hue", hue.into(), 0.0, 0.5)?;
-                chance(p)
-            }
-            TransformStep::Gray { p }
-            | TransformStep::Equalize { p }
-            | TransformStep::AutoContrast { p }
-            | TransformStep::Invert { p } => chance(p),
-            TransformStep::Posterize { bits, p } => within("bits", bits.into(), 1.0, 8.0).and_then(|()| chance(p)),
-            TransformStep::Solarize { threshold, p } => {
-                within("threshold", threshold.into(), 0.0, 256.0).and_then(|()| chance(p))
-            }
-            TransformStep::Sharpness { factor, p } => {
-                within("factor", factor.into(), 0.0, 100.0).and_then(|()| chance(p))
-            }
-            TransformStep::GaussianBlur { sigma, size, p, .. } => {
-                span("sigma", sigma, 0.0, 1000.0)?;
-                within("size", size as f64, 0.0, 999.0)?;
-                if size > 0 && size % 2 == 0 {
-                    return Err(format!("`size` must be an odd number of pixels, or 0, not {size}"));
-                }
-                chance(p)
-            }
-            TransformStep::RandAugment { count, magnitude, levels } => {
-                within("count", count as f64, 1.0, 64.0)?;
-                within("levels", levels as f64, 2.0, 1000.0)?;
-                within("magnitude", magnitude as f64, 0.0, levels as f64 - 1.0)
-            }
-            TransformStep::TrivialAugment { levels } => within("levels", levels as f64, 2.0, 1000.0),
-            TransformStep::AutoAugment { policy: _ } | TransformStep::ToU8 => Ok(()),
-            TransformStep::RandomErasing { p, scale, ratio, ref with } => {
-                chance(p)?;
-                area(scale, ratio)?;
-                match with {
-                    Eraser::Color(color) => within("with.color", color.len() as f64, 1.0, 4.0)
-                        .map_err(|_| format!("`with.color` must be one to four numbers, not {}", color.len())),
-                    Eraser::Noise => Ok(()),
-                }
-            }
-            TransformStep::Noise { sigma } => span("sigma", sigma, 0.0, 255.0),
-            TransformStep::Shrink { factor } => within("factor", factor as f64, 2.0, 64.0),
-            TransformStep::Holes { count, share } => {
-                within("count", count as f64, 1.0, 1000.0)?;
-                within("share", share.into(), ABOVE_ZERO, 1.0)
-            }
-        }
-    }
-
-    /// The largest image that the step itself produces, height and width; nothing where that follows from its input.
-    pub fn wanted_size(&self) -> Option<(usize, usize)> {
-        match *self {
-            TransformStep::Resize { size, .. }
-            | TransformStep::ResizeWithPad { size, .. }
-            | TransformStep::CenterCrop { size }
-            | TransformStep::RandomCrop { size, .. }
-            | TransformStep::RandomResizedCrop { size, .. } => Some(size),
-            TransformStep::ResizeShort { side, .. }
-            | TransformStep::ResizeLong { side, .. }
-            | TransformStep::Letterbox { side } => Some((side, side)),
-            TransformStep::ScaleJitterCrop { base, crop, scale, .. } => {
-                let side = crop.max((base as f32 * scale.1) as usize);
-                Some((side, side))
-            }
-            TransformStep::MaskCrop { .. }
-            | TransformStep::FlipHorizontally { .. }
-            | TransformStep::FlipVertically { .. }
-            | TransformStep::Affine { .. }
-            | TransformStep::ColorJitter { .. }
-            | TransformStep::Gray { .. }
-            | TransformStep::Equalize { .. }
-            | TransformStep::AutoContrast { .. }
-            | TransformStep::Invert { .. }
-            | TransformStep::Posterize { .. }
-            | TransformStep::Solarize { .. }
-            | TransformStep::Sharpness { .. }
-            | TransformStep::GaussianBlur { .. }
-            | TransformStep::RandAugment { .. }
-            | TransformStep::TrivialAugment { .. }
-            | TransformStep::AutoAugment { .. }
-            | TransformStep::RandomErasing { .. }
-            | TransformStep::Noise { .. }
-            | TransformStep::Shrink { .. }
-            | TransformStep::Holes { .. }
-            | TransformStep::ToU8 => None,
-        }
-    }
 }

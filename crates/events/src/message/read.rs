@@ -22,15 +22,21 @@ impl Event {
     }
 }
 
-pub(crate) enum Field<'a> {
+/// The value of a field of a protobuf message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Field<'a> {
+    /// A number of one to ten bytes.
     Varint(u64),
+    /// Eight bytes.
     Fixed64(u64),
+    /// Four bytes.
     Fixed32(u32),
+    /// A string, bytes or a message.
     Bytes(&'a [u8]),
 }
 
-/// The fields of a message in memory; a `None` item means that it is malformed.
-pub(crate) fn fields(bytes: &[u8]) -> impl Iterator<Item = Option<(u32, Field<'_>)>> {
+/// The fields of a protobuf message in memory; a `None` item means that it is malformed.
+pub fn fields(bytes: &[u8]) -> impl Iterator<Item = Option<(u32, Field<'_>)>> {
     let mut fields = Fields::of(Span { start: 0, end: bytes.len() as u64 });
     std::iter::from_fn(move || {
         let field = fields.next(&mut Slice { base: 0, bytes })?;

@@ -14,7 +14,7 @@ use crate::{Image, Semantics, Unsupported};
 pub use gray::{gray, gray_in_place};
 pub use hsv::{HsvShift, shift_hsv};
 pub use hue::adjust_hue;
-pub use tone::{autocontrast, equalize, invert, posterize, solarize};
+pub use tone::*;
 
 /// Multiplies all values. A factor of 1 changes nothing, 0 gives black.
 pub fn adjust_brightness(image: &mut Image<u8>, factor: f64, semantics: Semantics) -> Result<(), Unsupported> {

@@ -1,7 +1,7 @@
 //! COCO's average precision and recall (Lin et al., 2014), by the rules of its published evaluation code: precision as a
 //! step function of recall, 101 points, at most 100 predictions per image, crowds ignored, absent classes left out.
 
-use super::matching::{ImageClass, PredictionMatch};
+use super::matching::{ImageClass, PredictionMatch, THRESHOLDS};
 use super::{BoxScores, ClassBoxes, by_score, envelope};
 use crate::{Metric, in_parts};
 
@@ -36,7 +36,6 @@ impl SizeRange {
 /// Limits on predictions per image.
 const MOST: [usize; 3] = [1, 10, 100];
 const POINTS: usize = 101;
-pub(super) const THRESHOLDS: usize = 10;
 
 /// 0.50, 0.55 … 0.95 as NumPy's `linspace` makes them.
 pub(super) fn thresholds() -> [f64; THRESHOLDS] {

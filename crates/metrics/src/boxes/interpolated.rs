@@ -1,7 +1,8 @@
 //! Average precision as Ultralytics prints it: a prediction is paired with the object that it overlaps most and with no other,
 //! an object with the highest-scoring of its predictions, and precision is interpolated linearly between points of recall.
 
-use super::coco::{THRESHOLDS, thresholds};
+use super::coco::thresholds;
+use super::matching::THRESHOLDS;
 use super::{BoxScores, ClassBoxes, GroundTruthBox, by_score, envelope};
 use crate::in_parts;
 

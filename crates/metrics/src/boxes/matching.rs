@@ -1,7 +1,9 @@
 //! COCO's matching within one image and class: predictions by descending score, each takes the free object it overlaps most.
 
-use super::coco::THRESHOLDS;
 use super::{GroundTruthBox, PredictedBox};
+
+/// Overlaps at which a prediction counts: see [`thresholds`](super::coco::thresholds).
+pub(super) const THRESHOLDS: usize = 10;
 
 /// The objects and predictions of one class in one image, with all overlaps.
 pub(super) struct ImageClass<'a> {

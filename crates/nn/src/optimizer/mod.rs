@@ -94,6 +94,19 @@ impl Update<'_> {
     }
 }
 
+/// The settings that people choose, where an optimizer has them.
+#[derive(Debug, Default)]
+pub struct OptimizerSettings<'a> {
+    /// The share of the average that stays.
+    pub momentum: Option<&'a mut f64>,
+    /// Nesterov's momentum.
+    pub nesterov: Option<&'a mut bool>,
+    /// The decay of two averages.
+    pub betas: Option<&'a mut [f64; 2]>,
+    /// What keeps divisors away from 0.
+    pub epsilon: Option<&'a mut f64>,
+}
+
 impl Optimizer {
     /// The names that [`named`](Optimizer::named) knows.
     pub const NAMES: [&'static str; 7] = ["sgd", "adam", "adamw", "adagrad", "rmsprop", "lamb", "lion"];
@@ -122,6 +135,26 @@ impl Optimizer {
             Optimizer::RmsProp(_) => "rmsprop",
             Optimizer::Lamb(_) => "lamb",
             Optimizer::Lion(_) => "lion",
+        }
+    }
+
+    /// Its settings, to be read or changed.
+    pub fn settings(&mut self) -> OptimizerSettings<'_> {
+        let none = OptimizerSettings::default();
+        match self {
+            Optimizer::Sgd(Sgd { momentum, nesterov, .. }) => {
+                OptimizerSettings { momentum: Some(momentum), nesterov: Some(nesterov), ..none }
+            }
+            Optimizer::Adam(Adam { betas, epsilon, .. })
+            | Optimizer::AdamW(Adam { betas, epsilon, .. })
+            | Optimizer::Lamb(Lamb { betas, epsilon, .. }) => {
+                OptimizerSettings { betas: Some(betas), epsilon: Some(epsilon), ..none }
+            }
+            Optimizer::Adagrad(Adagrad { epsilon, .. }) => OptimizerSettings { epsilon: Some(epsilon), ..none },
+            Optimizer::RmsProp(RmsProp { momentum, epsilon, .. }) => {
+                OptimizerSettings { momentum: Some(momentum), epsilon: Some(epsilon), ..none }
+            }
+            Optimizer::Lion(Lion { betas, .. }) => OptimizerSettings { betas: Some(betas), ..none },
         }
     }
 

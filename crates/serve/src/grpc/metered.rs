@@ -1,8 +1,8 @@
 //! Memory for messages, counted while they arrive: a message does not say ahead how long it is.
 
 use super::no_memory;
-use crate::http::PART;
-use crate::server::Shared;
+use crate::options::PART;
+use crate::shared::Shared;
 use axum::body::Body;
 use axum::extract::Request;
 use std::sync::Arc;

@@ -3,6 +3,7 @@
 use super::trainable::Trainable;
 use crate::options::{OptionError, OptionSpec, OptionTable, OptionValue, defaults, join, nearest, one_of};
 use octant_data::Mix;
+use octant_nn::optimizer::OptimizerSettings;
 use octant_nn::{Optimizer, VariableSpec, is_under};
 use toml::{Table, Value};
 
@@ -168,9 +169,15 @@ impl OptionTable for Optimizer {
     fn put(&self, table: &mut Table) {
         let name = self.name().to_string();
         let [mut own, mut usual] = [*self, Optimizer::named(&name).unwrap_or(*self)].map(|optimizer| {
-            let mut keys = OptimizerKeys { optimizer: name.clone(), ..defaults() };
-            read_settings(&optimizer, &mut keys);
-            keys
+            let mut optimizer = optimizer;
+            let OptimizerSettings { momentum, nesterov, betas, epsilon } = optimizer.settings();
+            OptimizerKeys {
+                optimizer: name.clone(),
+                momentum: momentum.copied(),
+                nesterov: nesterov.copied(),
+                betas: betas.copied(),
+                epsilon: epsilon.copied(),
+            }
         });
         fn differs<T: PartialEq>(own: &mut Option<T>, usual: &mut Option<T>) {
             if own == usual {
@@ -187,44 +194,16 @@ impl OptionTable for Optimizer {
 
 /// Moves the settings that an optimizer has from the keys into it.
 fn settings(optimizer: &mut Optimizer, keys: &mut OptimizerKeys) {
-    fn take<T: Copy>(setting: &mut T, wanted: &mut Option<T>) {
-        *setting = wanted.take().unwrap_or(*setting);
+    fn take<T: Copy>(setting: Option<&mut T>, wanted: &mut Option<T>) {
+        if let Some(setting) = setting {
+            *setting = wanted.take().unwrap_or(*setting);
+        }
     }
-    match optimizer {
-        Optimizer::Sgd(sgd) => {
-            take(&mut sgd.momentum, &mut keys.momentum);
-            take(&mut sgd.nesterov, &mut keys.nesterov);
-        }
-        Optimizer::Adam(adam) | Optimizer::AdamW(adam) => {
-            take(&mut adam.betas, &mut keys.betas);
-            take(&mut adam.epsilon, &mut keys.epsilon);
-        }
-        Optimizer::Adagrad(adagrad) => take(&mut adagrad.epsilon, &mut keys.epsilon),
-        Optimizer::RmsProp(rms) => {
-            take(&mut rms.momentum, &mut keys.momentum);
-            take(&mut rms.epsilon, &mut keys.epsilon);
-        }
-        Optimizer::Lamb(lamb) => {
-            take(&mut lamb.betas, &mut keys.betas);
-            take(&mut lamb.epsilon, &mut keys.epsilon);
-        }
-        Optimizer::Lion(lion) => take(&mut lion.betas, &mut keys.betas),
-    }
-}
-
-/// The inverse: the settings of an optimizer as keys.
-fn read_settings(optimizer: &Optimizer, keys: &mut OptimizerKeys) {
-    let OptimizerKeys { momentum, nesterov, betas, epsilon, .. } = keys;
-    match optimizer {
-        Optimizer::Sgd(sgd) => (*momentum, *nesterov) = (Some(sgd.momentum), Some(sgd.nesterov)),
-        Optimizer::Adam(adam) | Optimizer::AdamW(adam) => {
-            (*betas, *epsilon) = (Some(adam.betas), Some(adam.epsilon));
-        }
-        Optimizer::Adagrad(adagrad) => *epsilon = Some(adagrad.epsilon),
-        Optimizer::RmsProp(rms) => (*momentum, *epsilon) = (Some(rms.momentum), Some(rms.epsilon)),
-        Optimizer::Lamb(lamb) => (*betas, *epsilon) = (Some(lamb.betas), Some(lamb.epsilon)),
-        Optimizer::Lion(lion) => *betas = Some(lion.betas),
-    }
+    let OptimizerSettings { momentum, nesterov, betas, epsilon } = optimizer.settings();
+    take(momentum, &mut keys.momentum);
+    take(nesterov, &mut keys.nesterov);
+    take(betas, &mut keys.betas);
+    take(epsilon, &mut keys.epsilon);
 }
 
 crate::options! {

@@ -33,10 +33,9 @@ mod tiled_store;
 #[cfg(target_arch = "x86_64")]
 mod transpose;
 
-use super::forward::Part;
 use super::gradient::block::Gradients;
 use super::planar::{self, planar_gradient};
-use super::strategy::ConvStrategy;
+use super::strategy::{ConvStrategy, Part};
 use super::{Finished, ForwardConv, Weights, WeightsGradient};
 use crate::kernels::bf16::{Output, SharedOutput, narrow_all, widen, widen_all};
 use crate::kernels::{Machine, Shared, scratch};

@@ -3,7 +3,7 @@
 use super::ChunkRule;
 use super::depthwise::{depthwise_rows, merges_rows, pack_depthwise};
 use super::planar::{self, planar_rows};
-use super::strategy::ConvStrategy;
+use super::strategy::{ConvStrategy, Part, streams_weights};
 use super::windows::{Sweep, Windows};
 use super::{ConvGeometry, Epilogue, Weights, winograd};
 use crate::kernels::panels::{Panel, pack_jobs, pack_rows, packed_len, panels};
@@ -334,33 +334,6 @@ impl ForwardConv {
             }
         }
     }
-}
-
-/// Some of the output channels.
-#[derive(Clone, Copy)]
-pub(super) struct Part {
-    index: usize,
-    count: usize,
-}
-
-impl Part {
-    pub const WHOLE: Part = Part { index: 0, count: 1 };
-
-    /// The panels of these channels.
-    fn of(self, panels: impl ExactSizeIterator<Item = Panel> + Clone) -> impl Iterator<Item = Panel> + Clone {
-        let first = |part: usize| part * panels.len() / self.count;
-        let (start, end) = (first(self.index), first(self.index + 1));
-        panels.skip(start).take(end - start)
-    }
-}
-
-/// Whether reading the weights takes longer than the few pixels that they are multiplied with, as in the last layers of a
-/// classifier of single images.
-pub(super) fn streams_weights(conv: &ConvGeometry) -> bool {
-    const FEW_PIXELS: usize = 256;
-    const MANY_WEIGHTS: usize = 400 * 1024;
-    let pixels = conv.batch * conv.output[0] * conv.output[1];
-    conv.groups == 1 && pixels <= FEW_PIXELS && conv.weights_len() > MANY_WEIGHTS
 }
 
 /// Output rows per chunk, f32.

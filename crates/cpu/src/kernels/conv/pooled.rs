@@ -17,7 +17,7 @@ use crate::kernels::{Machine, Pool2d, Shared, scratch};
 #[cfg(target_arch = "x86_64")]
 use crate::simd::Bf16Unit;
 use half::bf16;
-use short::Short;
+use short_tiles::Short;
 use std::ops::Range;
 
 /// Bytes of the rows between convolution and pooling that are computed at once.

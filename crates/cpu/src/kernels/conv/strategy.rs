@@ -1,7 +1,7 @@
 //! How a convolution is computed: one strategy per description, chosen here and nowhere else.
 
 use super::ConvGeometry;
-use super::forward::streams_weights;
+use crate::kernels::panels::Panel;
 
 /// How a convolution and the gradient of its weights are computed. Images of bf16 run as AMX tiles instead of [`Tiles`] and
 /// [`Winograd`], on machines that have them.
@@ -57,6 +57,33 @@ fn suits_winograd(conv: &ConvGeometry) -> bool {
         // Transformed weights are 16/9 times as large.
         && !streams_weights(conv)
         && conv.input_len() * conv.output_len() > 0
+}
+
+/// Whether reading the weights takes longer than the few pixels that they are multiplied with, as in the last layers of a
+/// classifier of single images.
+pub(super) fn streams_weights(conv: &ConvGeometry) -> bool {
+    const FEW_PIXELS: usize = 256;
+    const MANY_WEIGHTS: usize = 400 * 1024;
+    let pixels = conv.batch * conv.output[0] * conv.output[1];
+    conv.groups == 1 && pixels <= FEW_PIXELS && conv.weights_len() > MANY_WEIGHTS
+}
+
+/// Some of the output channels.
+#[derive(Clone, Copy)]
+pub(super) struct Part {
+    pub index: usize,
+    pub count: usize,
+}
+
+impl Part {
+    pub const WHOLE: Part = Part { index: 0, count: 1 };
+
+    /// The panels of these channels.
+    pub fn of(self, panels: impl ExactSizeIterator<Item = Panel> + Clone) -> impl Iterator<Item = Panel> + Clone {
+        let first = |part: usize| part * panels.len() / self.count;
+        let (start, end) = (first(self.index), first(self.index + 1));
+        panels.skip(start).take(end - start)
+    }
 }
 
 #[cfg(test)]

@@ -5,37 +5,13 @@
 //! but a table of distances that all windows share. For that, the input rows that a row of windows needs are copied with
 //! the zeros around them. `tiles` has the loops over registers.
 
-use super::short_tiles::{Forward, ForwardRow, Gradient, GradientRow};
+use super::short_tiles::{Forward, ForwardRow, Gradient, GradientRow, LANES, MOST_NUMBERS, PIXELS, Short};
 use super::{ConvGeometry, Pool2d, Target};
 use crate::kernels::bf16::Stored;
 use crate::kernels::conv::Weights;
 use crate::kernels::scratch::{add_up, clear};
 use crate::kernels::{Machine, Shared, scratch};
 use std::array::from_fn;
-
-/// Pixels of a pooling window.
-pub(super) const PIXELS: usize = 4;
-/// Numbers of a convolution's window at most.
-pub(super) const MOST_NUMBERS: usize = 32;
-/// Output channels come in multiples of the widest register.
-pub(super) const LANES: usize = 16;
-
-/// Where things lie in the copied input rows.
-pub(super) struct Short {
-    /// The numbers of a convolution's window, in the order of its weights, behind the first.
-    pub(super) offsets: [usize; MOST_NUMBERS],
-    pub(super) numbers: usize,
-    /// The convolution's windows of the pixels of a pooling window, behind the first.
-    pub(super) pixels: [usize; PIXELS],
-    /// From one pooling window to the next.
-    pub(super) window_step: usize,
-    /// Input rows that a row of pooling windows needs.
-    pub(super) lines: usize,
-    /// From one row of pooling windows to the next, in input rows.
-    pub(super) line_step: usize,
-    /// Pixels of a copied row.
-    pub(super) width: usize,
-}
 
 impl Short {
     /// None if the general algorithm is faster, or the only one.

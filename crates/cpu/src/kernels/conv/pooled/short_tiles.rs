@@ -1,10 +1,33 @@
 //! One row of pooling windows, in registers.
 
-use super::short::{LANES, MOST_NUMBERS, PIXELS, Short};
 use crate::kernels::bf16::Stored;
 use crate::simd::{Kernel, Vector};
 use std::array::from_fn;
 use std::marker::PhantomData;
+
+/// Pixels of a pooling window.
+pub(super) const PIXELS: usize = 4;
+/// Numbers of a convolution's window at most.
+pub(super) const MOST_NUMBERS: usize = 32;
+/// Output channels come in multiples of the widest register.
+pub(super) const LANES: usize = 16;
+
+/// Where things lie in the copied input rows.
+pub(super) struct Short {
+    /// The numbers of a convolution's window, in the order of its weights, behind the first.
+    pub(super) offsets: [usize; MOST_NUMBERS],
+    pub(super) numbers: usize,
+    /// The convolution's windows of the pixels of a pooling window, behind the first.
+    pub(super) pixels: [usize; PIXELS],
+    /// From one pooling window to the next.
+    pub(super) window_step: usize,
+    /// Input rows that a row of pooling windows needs.
+    pub(super) lines: usize,
+    /// From one row of pooling windows to the next, in input rows.
+    pub(super) line_step: usize,
+    /// Pixels of a copied row.
+    pub(super) width: usize,
+}
 
 /// Weights whose gradients are summed in registers at once.
 const GRADIENTS: usize = 9;

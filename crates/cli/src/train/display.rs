@@ -1,8 +1,10 @@
-//! Text and JSON output of a run.
+//! Text and JSON output of a run while it trains.
 
+use super::{interrupt, summary};
+use crate::metrics::{metric, number, show};
 use crate::output::{Bar, Json, bytes, count, duration, fitting, line};
 use crate::style;
-use crate::{hints, timeline, train};
+use crate::{hints, timeline};
 use octant_run::{Observer, Pace, PhaseStart, RunEvent};
 use octant_runtime::MemoryUse;
 use octant_train::Metric;
@@ -63,7 +65,7 @@ impl Display {
                 object["seconds_left"] = self.left(report).map(|left| left.as_secs_f64()).into();
                 object["verdict"] = hints::with_flags(&report.bottleneck).into();
             }
-            RunEvent::Ended(outcome) => return train::show_outcome(outcome, true),
+            RunEvent::Ended(outcome) => return summary::show(outcome, true),
             _ => {}
         }
         Json::line(object);
@@ -107,7 +109,7 @@ impl Display {
                 self.bar.iter().for_each(Bar::wipe);
                 timeline::report(timeline, trace, false);
             }
-            RunEvent::Ended(outcome) => train::show_outcome(outcome, false),
+            RunEvent::Ended(outcome) => summary::show(outcome, false),
             // Losses of steps are for machines, and checkpoints are only worth a word when one fails.
             RunEvent::Loss { .. } | RunEvent::Checkpoint { .. } => {}
         }
@@ -186,7 +188,7 @@ fn figures<'a>(metrics: &'a [Metric], best: &str) -> Vec<(&'a String, f64)> {
 
 impl Observer for Display {
     fn event(&mut self, event: &RunEvent) {
-        train::note_progress(event, &self.run);
+        interrupt::note(event, &self.run);
         self.follow(event);
         match self.json {
             true => self.object(event),
@@ -215,24 +217,6 @@ impl Observer for Display {
 fn memory_text(memory: &[MemoryUse]) -> Option<String> {
     let used: Vec<String> = memory.iter().map(|memory| bytes(memory.used)).collect();
     (!used.is_empty()).then(|| format!("{} memory", used.join(", ")))
-}
-
-/// Four digits that matter.
-pub(crate) fn number(value: f64) -> String {
-    match value.abs() {
-        size if size != 0.0 && size < 1e-3 => format!("{value:.3e}"),
-        size if size >= 1e5 => format!("{value:.4e}"),
-        _ => format!("{value:.4}"),
-    }
-}
-
-/// A metric that the data leaves undefined, such as the AUC of one class alone, is NaN; so is a loss that diverged.
-fn metric(name: &str, value: f64) -> String {
-    if value.is_nan() && !name.contains("loss") { "undefined".into() } else { number(value) }
-}
-
-pub(crate) fn show(metrics: &[Metric]) -> String {
-    metrics.iter().map(|(name, value)| format!("{name} {}", metric(name, *value))).collect::<Vec<_>>().join("  ")
 }
 
 #[cfg(test)]

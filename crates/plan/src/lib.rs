@@ -19,7 +19,7 @@ pub use compiled::plan_here;
 pub use epoch::ImageCount;
 pub use error::{PlanError, Result};
 pub use machine::{Machine, Price, machines};
-pub use row::PlanRow;
+pub use row::{PlanRow, fastest_and_cheapest};
 pub use turns::Turn;
 
 use octant_recipe::{Recipe, Surroundings};

@@ -140,3 +140,18 @@ pub(crate) fn row_of(target: &str, request: &PlanRequest, outcome: Result<Outcom
         Err(error) => PlanRow::failed(target, error.to_string()),
     }
 }
+
+/// A figure, and the machine that has it.
+pub type Ranked<'a> = (f64, &'a str);
+
+/// Of several machines that a recipe fits on: the fastest with the seconds of the recipe, and the cheapest with its price, if prices are
+/// known.
+pub fn fastest_and_cheapest<'a>(rows: &[&'a PlanRow]) -> Option<(Ranked<'a>, Option<Ranked<'a>>)> {
+    let fitting: Vec<&PlanRow> = rows.iter().copied().filter(|row| row.fits).collect();
+    let least = |of: fn(&PlanRow) -> Option<f64>| {
+        let known = fitting.iter().filter_map(|row| Some((of(row)?, row.target.as_str())));
+        known.min_by(|a, b| a.0.total_cmp(&b.0))
+    };
+    let fastest = least(|row| row.recipe_seconds_estimate).filter(|_| fitting.len() > 1)?;
+    Some((fastest, least(|row| row.price_estimate)))
+}

@@ -67,7 +67,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Ending> {
         print!("{}", statistics.class_plot(names, 40));
     }
     if let Some(boxes) = &boxes {
-        println!("{}", of_boxes(boxes));
+        println!("{boxes}");
     }
     let unreadable = survey.corrupt.len() + survey.mismatched.len();
     if unreadable > 0 {
@@ -95,23 +95,4 @@ fn boxes(arguments: &Arguments) -> Result<Option<BoxSurvey>> {
         }
     }
     Ok(Some(all))
-}
-
-fn of_boxes(boxes: &BoxSurvey) -> String {
-    let mean = boxes.objects as f64 / boxes.images.max(1) as f64;
-    let mut text = format!(
-        "{} boxes, {mean:.1} per image, {} at most; {} images have none",
-        boxes.objects, boxes.most, boxes.empty
-    );
-    let mut from = 0.0;
-    let ranges = BoxSurvey::SIZES.iter().zip(boxes.sizes).map(|(&to, count)| {
-        let range = format!("{count} of {from:.0}–{:.0} %", to * 100.0);
-        from = to * 100.0;
-        range
-    });
-    text += &format!("\nlonger sides, as shares of the image: {}", ranges.collect::<Vec<_>>().join(", "));
-    if boxes.dropped > 0 {
-        text += &format!("\n{} labels are left out; octant data verify lists them", boxes.dropped);
-    }
-    text
 }

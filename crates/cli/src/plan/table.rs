@@ -3,7 +3,7 @@
 use super::text::{self, details, line};
 use crate::hints;
 use crate::output::{self, Json, duration};
-use octant_plan::{PlanObserver, PlanRequest, PlanRow, Turn};
+use octant_plan::{PlanObserver, PlanRequest, PlanRow, Turn, fastest_and_cheapest};
 use serde_json::{Value, json};
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
@@ -180,18 +180,11 @@ impl<'a> PlanTable<'a> {
 
     /// Which machine is the fastest, and which the cheapest.
     fn advice(&self) -> Option<String> {
-        let rows = self.machines.iter().filter_map(|entry| entry.row.as_ref()).filter(|row| row.fits);
-        let fitting: Vec<&PlanRow> = rows.collect();
-        let min = |of: fn(&PlanRow) -> Option<f64>| {
-            let known = fitting.iter().filter_map(|row| Some((of(row)?, row.target.as_str())));
-            known.min_by(|a, b| a.0.total_cmp(&b.0))
-        };
-        let (seconds, fastest) = min(|row| row.recipe_seconds_estimate).filter(|_| fitting.len() > 1)?;
+        let rows: Vec<&PlanRow> = self.machines.iter().filter_map(|entry| entry.row.as_ref()).collect();
+        let ((seconds, fastest), cheapest) = fastest_and_cheapest(&rows)?;
         let time = duration(Duration::from_secs_f64(seconds));
-        Some(match min(|row| row.price_estimate) {
-            Some((price, cheapest)) => {
-                format!("Fastest: {fastest}, {time}. Cheapest: {cheapest}, {price:.2} for the run.")
-            }
+        Some(match cheapest {
+            Some((price, name)) => format!("Fastest: {fastest}, {time}. Cheapest: {name}, {price:.2} for the run."),
             None => format!("Fastest: {fastest}, {time} for the run. --price NAME=PER_HOUR,… shows the cheapest."),
         })
     }

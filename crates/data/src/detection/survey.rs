@@ -2,6 +2,7 @@
 
 use super::DetectionSet;
 use crate::Dataset;
+use std::fmt;
 
 /// Counts over a part of a data set.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -63,4 +64,27 @@ pub fn survey(set: &DetectionSet) -> BoxSurvey {
     }
     result.per_class = set.class_names().iter().cloned().zip(counts).collect();
     result
+}
+
+/// The figures, for people.
+impl fmt::Display for BoxSurvey {
+    fn fmt(&self, out: &mut fmt::Formatter) -> fmt::Result {
+        let mean = self.objects as f64 / self.images.max(1) as f64;
+        write!(
+            out,
+            "{} boxes, {mean:.1} per image, {} at most; {} images have none",
+            self.objects, self.most, self.empty
+        )?;
+        let mut from = 0.0;
+        let ranges = BoxSurvey::SIZES.iter().zip(self.sizes).map(|(&to, count)| {
+            let range = format!("{count} of {from:.0}–{:.0} %", to * 100.0);
+            from = to * 100.0;
+            range
+        });
+        write!(out, "\nlonger sides, as shares of the image: {}", ranges.collect::<Vec<_>>().join(", "))?;
+        if self.dropped > 0 {
+            write!(out, "\n{} labels are left out; octant data verify lists them", self.dropped)?;
+        }
+        Ok(())
+    }
 }

@@ -184,7 +184,9 @@ class Runs(unittest.TestCase):
 
     def test_ctrl_c_checkpoints_and_returns(self):
         script = (
-            "import octant, sys\n"
+            "import octant, signal\n"
+            # Programs that a shell starts in the background inherit that Ctrl-C is ignored.
+            "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
             f"run = octant.train('glyphs', out={str(self.at / 'interrupted')!r}, epochs=500, progress=False,\n"
             "    on_event=lambda event: event['event'] == 'step' and print('step', flush=True), **" + repr(SMALL) + ")\n"
             "print('ending', run.ending, run.outcome['steps'])\n"

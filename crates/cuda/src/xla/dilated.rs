@@ -27,6 +27,10 @@ pub fn split_dilated(graph: &Graph) -> Graph {
 /// How far a kernel may reach, in lengths of its image: DeepLabV3's largest rate, 36, on 256 pixels.
 const FARTHEST: usize = 3;
 
+/// The shortest side that is worth its copies. The gradients of small kernels have shorter ones: those of strided convolutions over
+/// few pixels look like dilated convolutions.
+const SHORTEST: usize = 8;
+
 /// Where the phases of the image go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Split {
@@ -56,11 +60,12 @@ fn dilated<'g>(graph: &'g Graph, node: &'g Node) -> Option<(&'g Convolution, Spl
     let reaches_far = |taps: &[usize], steps: &[usize]| {
         (0..image.len()).any(|axis| (taps[axis] - 1) * steps[axis] > FARTHEST * image[axis])
     };
-    if dense(&conv.strides) && !dense(&conv.kernel_dilation) && smaller(&taps, &outputs) {
+    let is_worth_it = |lengths: &[usize]| lengths.iter().all(|&length| length >= SHORTEST);
+    if dense(&conv.strides) && !dense(&conv.kernel_dilation) && smaller(&taps, &outputs) && is_worth_it(&outputs) {
         return (!reaches_far(&taps, &conv.kernel_dilation)).then_some((conv, Split::Batch));
     }
     let is_gradient = dense(&conv.kernel_dilation) && !dense(&conv.strides) && smaller(&outputs, &taps);
-    let is_plain = is_gradient && conv.feature_groups == 1 && !conv.reversed;
+    let is_plain = is_gradient && is_worth_it(&taps) && conv.feature_groups == 1 && !conv.reversed;
     (is_plain && !reaches_far(&outputs, &conv.strides)).then_some((conv, Split::Sum))
 }
 

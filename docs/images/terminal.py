@@ -1,4 +1,4 @@
-"""The screen of a terminal as a picture: what `tmux capture-pane -e -p` prints becomes SVG.
+"""The screen of a terminal as an image: what `tmux capture-pane -e -p` prints becomes SVG.
 
     tmux new-session -d -s first -x 80 -y 24 "octant train; sleep 60"
     tmux capture-pane -e -p -t first | python terminal.py > first-run.svg

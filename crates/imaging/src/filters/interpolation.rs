@@ -18,6 +18,12 @@ pub(super) fn nearest_pil(input: usize, output: usize) -> Rows {
     pick(input, output, |position| positions[position])
 }
 
+/// Pillow's 16-bit images go through its code for any motion, which multiplies.
+pub(super) fn nearest_pil_16_bit(input: usize, output: usize) -> Rows {
+    let step = input as f64 / output as f64;
+    pick(input, output, |position| ((position as f64 + 0.5) * step) as usize)
+}
+
 pub(super) fn nearest_torch(input: usize, output: usize) -> Rows {
     let scale = input as f32 / output as f32;
     pick(input, output, |position| (position as f32 * scale).floor() as usize)

@@ -118,6 +118,11 @@ pub fn plan(
     ))
 }
 
+/// What [`plan`] is for Pillow's nearest neighbors of 16-bit images, which it finds in another way than those of others.
+pub fn nearest_pil_16_bit(input: (usize, usize), output: (usize, usize)) -> (Rows, Rows) {
+    (interpolation::nearest_pil_16_bit(input.0, output.0), interpolation::nearest_pil_16_bit(input.1, output.1))
+}
+
 /// Since version 13 Pillow begins with the vertical pass when it removes more than twice as many rows as columns. That
 /// matters because it rounds after each pass.
 pub fn pillow_begins_vertically(vertical: &Rows, horizontal: &Rows) -> bool {

@@ -1,10 +1,10 @@
 //! Resizing, with the results of a named library.
 //!
-//! | semantics | 8-bit images | float images |
-//! |---|---|---|
-//! | `pil` | 22-bit fixed point, rounded after each axis | floats |
-//! | `opencv` | 11-bit fixed point, rounded once (floats for `area`) | floats |
-//! | `torchvision`, `tensorflow` | floats, rounded half to even at the end | floats |
+//! | semantics | 8-bit images | 16-bit images | float images |
+//! |---|---|---|---|
+//! | `pil` | 22-bit fixed point, rounded after each axis | doubles, rounded after each axis | floats |
+//! | `opencv` | 11-bit fixed point, rounded once (floats for `area`) | floats, rounded at the end | floats |
+//! | `torchvision`, `tensorflow` | floats, rounded half to even at the end | the same | floats |
 //!
 //! Pillow multiplies colors by their alpha before it mixes them, so that transparent pixels have no color; `pil` does the same for
 //! images of two and of four channels. `opencv` is OpenCV's own code: packages of `cv2` that contain IPP use that library for
@@ -14,6 +14,7 @@ mod alpha;
 mod float;
 mod opencv;
 mod pil;
+mod pil16;
 
 use crate::filters::{self, Rows};
 use crate::geometry::{Border, pad};
@@ -75,16 +76,24 @@ impl Resizable for Image<f32> {
     }
 }
 
-/// 16-bit images are computed in floats, which hold them exactly, and rounded half to even.
+/// 16-bit images are computed in floats, which hold them exactly, and rounded half to even; by Pillow in doubles. It has no such
+/// images with alpha: those are computed as floats are.
 impl Resizable for Image<u16> {
     fn resize(&self, height: usize, width: usize, method: Method) -> Result<Image<u16>, Unsupported> {
-        match method.filter {
-            Filter::Nearest => {
-                let (vertical, horizontal) = plan(self, height.max(1), width.max(1), method)?;
-                Ok(pick(self, &vertical, &horizontal))
+        let (height, width) = (height.max(1), width.max(1));
+        let (vertical, horizontal) = match (method.filter, method.semantics) {
+            (Filter::Nearest, Semantics::Pil) => {
+                filters::nearest_pil_16_bit((self.height(), self.width()), (height, width))
             }
-            _ => Ok(self.to_f32().resize(height, width, method)?.map(u16::from_f32)),
-        }
+            _ => plan(self, height, width, method)?,
+        };
+        Ok(match (method.filter, method.semantics) {
+            (Filter::Nearest, _) => pick(self, &vertical, &horizontal),
+            (_, Semantics::Pil) if !alpha::is_premultiplied(self, &vertical, &horizontal) => {
+                pil16::resize(self, &vertical, &horizontal)
+            }
+            _ => self.to_f32().resize(height, width, method)?.map(u16::from_f32),
+        })
     }
 }
 

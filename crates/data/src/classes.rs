@@ -1,6 +1,7 @@
 //! A class is its name. The number of a class depends on which other classes a folder happens to hold, so numbers of two
 //! data sets are never compared: one is translated into the other's by name.
 
+use crate::decode::ChooseWindow;
 use crate::{DataError, Dataset, GroundTruthImage, IGNORED, Sample, Target};
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
@@ -123,20 +124,17 @@ pub fn listed(names: &[String]) -> String {
     if names.len() > SHOWN { format!("{shown} and {} more", names.len() - SHOWN) } else { shown }
 }
 
-impl Dataset for Matched {
-    fn len(&self) -> usize {
-        self.inner.len()
-    }
-
-    fn source(&self, index: usize) -> Option<(&dyn Dataset, usize)> {
-        Some((self.inner.as_ref(), index))
-    }
-
-    fn get(&self, index: usize) -> Result<Sample, DataError> {
-        let mut sample = self.inner.get(index)?;
+impl Matched {
+    /// A sample with the numbers of the other data's classes.
+    fn numbered(&self, mut sample: Sample) -> Sample {
         match &mut sample.target {
             Target::Class(class) => *class = self.number(*class),
             Target::Boxes(boxes) => boxes.iter_mut().for_each(|object| object.class = self.number(object.class)),
+            Target::Labels(labels) => {
+                let mut all = vec![false; self.names.len()];
+                labels.iter().zip(&self.numbers).for_each(|(&has, &label)| all[label] = has);
+                *labels = all;
+            }
             Target::Values(values) => {
                 let old = values.clone();
                 old.into_iter().zip(&self.numbers).for_each(|(value, &position)| values[position] = value);
@@ -149,7 +147,29 @@ impl Dataset for Matched {
             }
             Target::Mask(_) | Target::Image(_) => {}
         }
-        Ok(sample)
+        sample
+    }
+}
+
+impl Dataset for Matched {
+    fn len(&self) -> usize {
+        self.inner.len()
+    }
+
+    fn source(&self, index: usize) -> Option<(&dyn Dataset, usize)> {
+        Some((self.inner.as_ref(), index))
+    }
+
+    fn get(&self, index: usize) -> Result<Sample, DataError> {
+        Ok(self.numbered(self.inner.get(index)?))
+    }
+
+    fn window(&self, index: usize, choose: &mut ChooseWindow) -> Option<Result<Sample, DataError>> {
+        Some(self.inner.window(index, choose)?.map(|sample| self.numbered(sample)))
+    }
+
+    fn classes_of(&self, index: usize) -> Result<Vec<u32>, DataError> {
+        Ok(self.inner.classes_of(index)?.into_iter().map(|class| self.number(class)).collect())
     }
 
     fn class_names(&self) -> &[String] {

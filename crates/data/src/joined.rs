@@ -1,5 +1,6 @@
 //! Several data sets as one, one after the other.
 
+use crate::decode::ChooseWindow;
 use crate::{DataError, Dataset, Matched, Sample};
 use std::sync::Arc;
 
@@ -58,6 +59,11 @@ impl Dataset for Joined {
     fn get(&self, index: usize) -> Result<Sample, DataError> {
         let (part, index) = self.part_of(index);
         self.parts[part].get(index)
+    }
+
+    fn window(&self, index: usize, choose: &mut ChooseWindow) -> Option<Result<Sample, DataError>> {
+        let (part, index) = self.part_of(index);
+        self.parts[part].window(index, choose)
     }
 
     fn class_names(&self) -> &[String] {

@@ -7,6 +7,7 @@
 //!
 //! Start reading at [`Dataset`], then [`Loader`].
 
+mod balance;
 mod cached;
 mod classes;
 pub mod decode;
@@ -17,6 +18,7 @@ mod glyphs;
 mod joined;
 mod listing;
 mod loader;
+mod objects;
 mod packed;
 pub mod readers;
 pub mod report;
@@ -27,17 +29,20 @@ pub mod synth;
 pub mod transforms;
 mod watched;
 
+pub use balance::Balance;
 pub use cached::Cached;
 pub use classes::{Matched, NAMES_FILE, listed};
 pub use encode::{encode_png, encode_png_indexed, write_png, write_png_indexed, write_png_u8};
 pub use error::DataError;
 pub use glyphs::Glyphs;
 pub use joined::Joined;
-pub use loader::{Batch, Batches, Corrupt, Loader, LoaderConfig, LoaderStats, Mix, Skipped, Targets};
+pub use loader::{Batch, Batches, Corrupt, Loader, LoaderConfig, LoaderStats, MASK_STRIDE, Mix, Skipped, Targets};
+pub use objects::{Detail, Keypoint, KeypointLayout, LabelKind, Ring};
 pub use packed::{Packed, PackedCopy, pack, pack_once};
 pub use readers::Unpaired;
 pub use rng::SampleRng;
-pub use sample::{AnyImage, Dataset, GroundTruthImage, GroundTruthObject, IGNORED, LabelMask, LabeledBox};
+pub use sample::LabeledBox;
+pub use sample::{AnyImage, Dataset, GroundTruthImage, GroundTruthObject, IGNORED, LabelMask, ObjectDetail};
 pub use sample::{Sample, Target, Transform};
 pub use sampler::{LastBatch, Permutation, Position, Sampler};
 pub use transforms::{Pipeline, TransformStep};

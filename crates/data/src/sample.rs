@@ -1,7 +1,10 @@
 //! What a data set is: numbered samples, each an image with a target.
 
-use crate::{DataError, SampleRng};
+use crate::decode::ChooseWindow;
+use crate::{DataError, Detail, KeypointLayout, LabelKind, SampleRng};
 use octant_imaging::Image;
+use octant_imaging::polygon::RotatedRectangle;
+use octant_imaging::rle::Rle;
 use octant_tensor::DType;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -55,8 +58,8 @@ impl AnyImage {
     }
 }
 
-/// One object in an image: its class and its corners in pixels.
-#[derive(Debug, Clone, Copy, PartialEq)]
+/// One object in an image: its class, its corners in pixels, and what else is known of it.
+#[derive(Debug, Clone, PartialEq)]
 pub struct LabeledBox {
     /// The number of the class.
     pub class: u32,
@@ -68,10 +71,42 @@ pub struct LabeledBox {
     pub x1: f32,
     /// Lower edge, exclusive.
     pub y1: f32,
+    /// What else is known of it.
+    pub detail: Detail,
+}
+
+/// What an evaluation compares beside boxes, in pixels of the file.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub enum ObjectDetail {
+    /// Nothing.
+    #[default]
+    None,
+    /// Polygons of x, y, x, y …, whose union is the object's mask as COCO makes it.
+    Polygons(Vec<Vec<f64>>),
+    /// A mask.
+    Mask(Rle),
+    /// Column, row and visibility (0, 1 or 2) of every keypoint.
+    Keypoints(Vec<[f64; 3]>),
+    /// A rotated box.
+    Rotated(RotatedRectangle),
+}
+
+impl ObjectDetail {
+    /// The mask of an outline in an image of that size.
+    pub fn mask(&self, height: usize, width: usize) -> Option<Rle> {
+        match self {
+            ObjectDetail::Polygons(polygons) => {
+                let masks: Vec<Rle> = polygons.iter().map(|polygon| Rle::of_polygon(polygon, height, width)).collect();
+                Some(if masks.is_empty() { Rle::of(height, width, |_, _| false) } else { Rle::union(&masks) })
+            }
+            ObjectDetail::Mask(mask) => Some(mask.clone()),
+            _ => None,
+        }
+    }
 }
 
 /// An object as the data set's own evaluation counts it.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct GroundTruthObject {
     /// The number of the class.
     pub class: u32,
@@ -81,6 +116,8 @@ pub struct GroundTruthObject {
     pub area: f64,
     /// A group of objects: predictions inside of it are neither right nor wrong.
     pub crowd: bool,
+    /// What else is compared.
+    pub detail: ObjectDetail,
 }
 
 /// The objects of an image as the data set's own evaluation counts them; groups, which nothing is learned from, are among
@@ -93,6 +130,37 @@ pub struct GroundTruthImage {
     pub width: usize,
     /// The objects.
     pub objects: Vec<GroundTruthObject>,
+}
+
+impl GroundTruthImage {
+    /// The objects of an image of that size from its labels, in its pixels.
+    pub fn of_labels(objects: &[LabeledBox], height: usize, width: usize) -> GroundTruthImage {
+        let object = |object: &LabeledBox| {
+            let corners = object.corners().map(f64::from);
+            let (detail, area) = match &object.detail {
+                Detail::None => (ObjectDetail::None, None),
+                Detail::Outline(_) => {
+                    let mask = object.detail.mask(height, width, 1.0);
+                    let mask = Rle::of(height, width, |row, column| mask.pixel(row, column)[0] > 0);
+                    let area = mask.area() as f64;
+                    (ObjectDetail::Mask(mask), Some(area))
+                }
+                Detail::Keypoints(points) => {
+                    let point = |point: &crate::Keypoint| {
+                        [f64::from(point.at[0]), f64::from(point.at[1]), f64::from(point.visibility)]
+                    };
+                    (ObjectDetail::Keypoints(points.iter().map(point).collect()), None)
+                }
+                Detail::Corners(_) => match object.detail.rectangle() {
+                    Some(rectangle) => (ObjectDetail::Rotated(rectangle), Some(rectangle.area())),
+                    None => (ObjectDetail::None, None),
+                },
+            };
+            let area = area.unwrap_or((corners[2] - corners[0]) * (corners[3] - corners[1]));
+            GroundTruthObject { class: object.class, corners, area, crowd: false, detail }
+        };
+        GroundTruthImage { height, width, objects: objects.iter().map(object).collect() }
+    }
 }
 
 /// The label of pixels that no loss and no metric counts.
@@ -144,12 +212,25 @@ pub enum Target {
     Class(u32),
     /// One label per pixel, of the image's size.
     Mask(LabelMask),
+    /// Whether it has each of the labels, of which it may have any number.
+    Labels(Vec<bool>),
     /// Numbers to regress.
     Values(Vec<f32>),
     /// The objects in it.
     Boxes(Vec<LabeledBox>),
     /// Another image: what this one should become, or one of the other domain. It moves with the image.
     Image(Image<u8>),
+}
+
+impl Target {
+    /// The classes of an image as a whole, by their numbers: one, or those of its labels. Other targets have none.
+    pub fn classes(&self) -> Vec<u32> {
+        match self {
+            Target::Class(class) => vec![*class],
+            Target::Labels(labels) => (0..).zip(labels).filter(|(_, has)| **has).map(|(label, _)| label).collect(),
+            Target::Mask(_) | Target::Values(_) | Target::Boxes(_) | Target::Image(_) => Vec::new(),
+        }
+    }
 }
 
 /// An image and what is to be predicted about it.
@@ -174,6 +255,13 @@ pub trait Dataset: Send + Sync {
     /// The sample of that number, read and decoded now.
     fn get(&self, index: usize) -> Result<Sample, DataError>;
 
+    /// A part of a sample's image, which `choose` names once by the image's height and width, with the sample's target, which
+    /// does not move with pixels. Nothing from data sets that can read no part for less than the whole.
+    fn window(&self, index: usize, choose: &mut ChooseWindow) -> Option<Result<Sample, DataError>> {
+        let _ = (index, choose);
+        None
+    }
+
     /// The first sample that can be read, which shows what samples look like. A damaged file at the beginning must not end
     /// a run that leaves such files out; the error is the first one where hundreds of samples cannot be read.
     fn first(&self) -> Result<Sample, DataError> {
@@ -191,6 +279,26 @@ pub trait Dataset: Send + Sync {
     /// What is predicted, by number: the names of classes, or of the columns of values; empty when they have none.
     fn class_names(&self) -> &[String] {
         &[]
+    }
+
+    /// What labels say of every object, for data sets of boxes.
+    fn label_kind(&self) -> LabelKind {
+        let first = if self.is_empty() { None } else { self.source(0) };
+        first.map(|(set, _)| set.label_kind()).unwrap_or_default()
+    }
+
+    /// The keypoints that every object has, where objects have any.
+    fn keypoints(&self) -> Option<KeypointLayout> {
+        let first = if self.is_empty() { None } else { self.source(0) };
+        first.and_then(|(set, _)| set.keypoints())
+    }
+
+    /// The classes of a sample as a whole, as [`Target::classes`] has them. The sample is read where they are not known otherwise.
+    fn classes_of(&self, index: usize) -> Result<Vec<u32>, DataError> {
+        match self.source(index) {
+            Some((set, index)) => set.classes_of(index),
+            None => Ok(self.get(index)?.target.classes()),
+        }
     }
 
     /// How many boxes a sample has, where that is known without reading it.

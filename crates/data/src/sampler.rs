@@ -1,7 +1,9 @@
 //! The order of samples: which rows make up which batch of which epoch.
 
-use crate::{DataError, SampleRng};
+use crate::{Balance, DataError, SampleRng};
 use octant_tensor::threefry;
+use std::ops::Range;
+use std::sync::Arc;
 
 /// A pseudo-random order of `0..len` that is computed, not stored: any position of it costs the same.
 ///
@@ -119,7 +121,9 @@ pub struct Sampler {
     seed: u64,
     shuffle: bool,
     last: LastBatch,
-    shard: (u64, u64),
+    /// The rows of every batch that this process prepares, in order.
+    rows: Vec<Range<u64>>,
+    balance: Option<Arc<Balance>>,
 }
 
 impl Sampler {
@@ -136,19 +140,61 @@ impl Sampler {
                 "a batch of {batch_size} cannot be filled from {len} samples; use a smaller batch size"
             )));
         }
-        Ok(Sampler { len: len as u64, batch_size: batch_size as u64, seed, shuffle, last, shard: (0, 1) })
+        let (len, batch_size) = (len as u64, batch_size as u64);
+        let rows = std::iter::once(0..batch_size).collect();
+        Ok(Sampler { len, batch_size, seed, shuffle, last, rows, balance: None })
     }
 
-    /// Only the rows of one of `count` equal shards of every batch: what one host of several prepares.
-    pub fn shard(mut self, index: usize, count: usize) -> Result<Sampler, DataError> {
-        if count == 0 || index >= count || !self.batch_size.is_multiple_of(count as u64) {
+    /// Only these rows of every batch: what one host of several prepares.
+    pub fn with_rows(self, rows: Range<usize>) -> Result<Sampler, DataError> {
+        if rows.is_empty() || rows.end as u64 > self.batch_size {
             return Err(DataError::request(format!(
-                "shard {index} of {count} does not exist for a batch of {}; the batch must divide evenly",
-                self.batch_size
+                "rows {} to {} of a batch of {} cannot be prepared; choose a larger batch size",
+                rows.start, rows.end, self.batch_size
             )));
         }
-        self.shard = (index as u64, count as u64);
-        Ok(self)
+        Ok(Sampler { rows: std::iter::once(rows.start as u64..rows.end as u64).collect(), ..self })
+    }
+
+    /// These rows and those as far from the end of the batch as they are from its beginning, and where the rows are among
+    /// both.
+    pub(crate) fn with_mirrored_rows(self, rows: Range<usize>) -> Result<(Sampler, Range<usize>), DataError> {
+        let of_rows = self.with_rows(rows)?;
+        let [rows] = &of_rows.rows[..] else { return Err(DataError::request("a batch without rows")) };
+        let (rows, all) = (rows.clone(), of_rows.batch_size);
+        let mirrored = all - rows.end..all - rows.start;
+        let (first, second) = if rows.start <= mirrored.start { (&rows, &mirrored) } else { (&mirrored, &rows) };
+        let is_one = second.start <= first.end;
+        let both = match is_one {
+            true => std::iter::once(first.start..first.end.max(second.end)).collect(),
+            false => vec![first.clone(), second.clone()],
+        };
+        let before = match rows.start == first.start {
+            true => 0,
+            false if is_one => rows.start - first.start,
+            false => first.end - first.start,
+        };
+        let kept = before as usize..(before + rows.end - rows.start) as usize;
+        Ok((Sampler { rows: both, ..of_rows }, kept))
+    }
+
+    /// Every class comes equally often; an epoch has as many samples as before.
+    pub fn balanced(mut self, balance: Arc<Balance>) -> Sampler {
+        self.balance = Some(balance);
+        self
+    }
+
+    /// The stream of random numbers for a row, where that is not the one of its sample: a balanced epoch may have a sample
+    /// several times.
+    pub fn stream(&self, position: Position, row: usize) -> Option<u64> {
+        let place = self.balance.as_ref().and_then(|_| self.places(position).nth(row));
+        place.map(|place| self.len + place)
+    }
+
+    /// The places in its epoch of a batch's rows.
+    fn places(&self, position: Position) -> impl Iterator<Item = u64> + use<'_> {
+        let first = position.skipped + position.batch * self.batch_size;
+        self.rows.iter().flat_map(move |rows| first + rows.start..first + rows.end)
     }
 
     /// Batches per epoch.
@@ -167,7 +213,8 @@ impl Sampler {
 
     /// Where batches of another size continue: with the sample that the batch at `position` would begin with.
     pub fn resized(&self, position: Position, batch_size: usize) -> Position {
-        let other = Sampler { batch_size: batch_size.max(1) as u64, ..self.clone() };
+        let batch_size = batch_size.max(1) as u64;
+        let other = Sampler { batch_size, ..self.clone() };
         let skipped = position.skipped + position.batch * self.batch_size;
         match other.batches_after(skipped) {
             0 => Position::new(position.epoch + 1, 0),
@@ -175,18 +222,20 @@ impl Sampler {
         }
     }
 
-    /// Rows per batch in this shard.
+    /// Rows per batch that are prepared.
     pub fn rows(&self) -> usize {
-        (self.batch_size / self.shard.1) as usize
+        self.rows.iter().map(|rows| (rows.end - rows.start) as usize).sum()
     }
 
     /// The sample in every row of a batch; `None` for the rows that only fill up the last one.
     pub fn batch(&self, position: Position) -> Vec<Option<u64>> {
         let order = Permutation::new(self.len, self.seed, position.epoch);
-        let first = position.skipped + position.batch * self.batch_size + self.shard.0 * self.rows() as u64;
-        (first..first + self.rows() as u64)
-            .map(|at| (at < self.len).then(|| if self.shuffle { order.at(at) } else { at }))
-            .collect()
+        let sample = |at: u64| match (&self.balance, self.shuffle) {
+            (Some(balance), _) => balance.at(order.at(at), self.len, self.seed, position.epoch),
+            (None, true) => order.at(at),
+            (None, false) => at,
+        };
+        self.places(position).map(|at| (at < self.len).then(|| sample(at))).collect()
     }
 
     /// The position after this one.
@@ -272,9 +321,25 @@ mod tests {
         let whole = Sampler::new(103, 8, 9, true, LastBatch::Pad).unwrap();
         for batch in 0..whole.batches() {
             let position = Position::new(2, batch);
-            let parts: Vec<_> =
-                (0..4).flat_map(|index| whole.clone().shard(index, 4).unwrap().batch(position)).collect();
+            let parts: Vec<_> = (0..4)
+                .flat_map(|index| whole.clone().with_rows(2 * index..2 * index + 2).unwrap().batch(position))
+                .collect();
             assert_eq!(parts, whole.batch(position));
+        }
+        assert!(whole.with_rows(8..10).is_err());
+    }
+
+    #[test]
+    fn mirrored_rows_are_symmetric_and_hold_the_rows() {
+        let whole = Sampler::new(100, 9, 3, true, LastBatch::Drop).unwrap();
+        let position = Position::new(1, 2);
+        let all = whole.batch(position);
+        for (start, end) in (0..9).flat_map(|start| (start + 1..10).map(move |end| (start, end))) {
+            let (both, kept) = whole.clone().with_mirrored_rows(start..end).unwrap();
+            let prepared = both.batch(position);
+            assert_eq!(prepared[kept], all[start..end], "{start}..{end}");
+            let wanted = (0..9).filter(|row| (start..end).contains(row) || (start..end).contains(&(8 - row)));
+            assert_eq!(prepared, wanted.map(|row| all[row]).collect::<Vec<_>>(), "{start}..{end}");
         }
     }
 }

@@ -5,7 +5,7 @@
 
 use octant_data::detection::{BoxForm, DetectionSet, convert, open};
 use octant_data::readers::Split;
-use octant_data::{Dataset, SampleRng, Target, pack_once, synth};
+use octant_data::{Dataset, LabelKind, SampleRng, Target, pack_once, synth};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -43,10 +43,10 @@ fn boxes_are_the_same_in_every_form() {
     let before = snapshot(&source);
     let [yaml, coco, voc, again] =
         [source.join("data.yaml"), folder.path().join("coco"), folder.path().join("voc"), folder.path().join("again")];
-    let done = convert(&yaml, &coco, BoxForm::Coco).unwrap();
+    let done = convert(&yaml, &coco, BoxForm::Coco, LabelKind::Boxes).unwrap();
     assert_eq!((done.images, done.dropped.len()), (15, 0));
-    convert(&coco, &voc, BoxForm::Voc).unwrap();
-    let last = convert(&voc, &again, BoxForm::Yolo).unwrap();
+    convert(&coco, &voc, BoxForm::Voc, LabelKind::Boxes).unwrap();
+    let last = convert(&voc, &again, BoxForm::Yolo, LabelKind::Boxes).unwrap();
     assert_eq!(last.boxes, done.boxes);
     assert!(snapshot(&source) == before, "the source is only read");
     for part in [Split::Train, Split::Val] {
@@ -64,7 +64,7 @@ fn boxes_are_the_same_in_every_form() {
             }
         }
     }
-    let refused = convert(&yaml, &coco, BoxForm::Voc).unwrap_err().to_string();
+    let refused = convert(&yaml, &coco, BoxForm::Voc, LabelKind::Boxes).unwrap_err().to_string();
     assert!(refused.contains("not empty"), "{refused}");
 }
 
@@ -90,8 +90,8 @@ fn damaged_files_of_every_form_end_in_one_sentence_and_nothing_is_written() {
     let source = folder.path().join("scenes");
     synth::write_scenes(&source, 5, 32, 1).unwrap();
     let [coco, voc] = ["coco", "voc"].map(|name| folder.path().join(name));
-    convert(&source, &coco, BoxForm::Coco).unwrap();
-    convert(&source, &voc, BoxForm::Voc).unwrap();
+    convert(&source, &coco, BoxForm::Coco, LabelKind::Boxes).unwrap();
+    convert(&source, &voc, BoxForm::Voc, LabelKind::Boxes).unwrap();
     // What is damaged, and what is opened then.
     let cases = [
         (source.join("data.yaml"), source.join("data.yaml")),

@@ -1,14 +1,19 @@
 //! Decoders against Pillow's pixels, and against two thousand damaged files of every format.
 #![allow(clippy::unwrap_used)]
 
-use octant_data::decode::{Channels, DecodeLimits, DecodeOptions, decode, read_image};
-use octant_data::{AnyImage, SampleRng};
+use octant_data::decode::{Channels, DecodeLimits, DecodeOptions, decode, decode_window, read_image};
+use octant_data::readers::FolderDataset;
+use octant_data::{AnyImage, Dataset, Pipeline, SampleRng, Transform, TransformStep};
+use octant_imaging::geometry::{PixelWindow, crop};
+use octant_imaging::resize::Method;
+use octant_imaging::{Filter, Semantics};
 use octant_tensor::{HostTensor, read_npz};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Arc;
 
 /// Notes the largest single request, which is how a giant size in a header would show.
 struct Watching;
@@ -103,6 +108,81 @@ fn jpegs_are_the_same_as_by_the_installed_pillow() {
         let script = Command::new(&python).arg(golden().join("jpeg.py")).arg(&file).arg(seed).status().unwrap();
         assert!(script.success());
         compare_jpegs(&file);
+    }
+}
+
+#[test]
+fn a_window_has_the_pixels_of_the_whole_image() {
+    let jpegs: Vec<(String, HostTensor)> = read_npz(&golden().join("jpeg.npz")).unwrap();
+    let jpegs =
+        jpegs.into_iter().filter(|(name, _)| name.ends_with(".jpg")).map(|(name, file)| (name, file.bytes().to_vec()));
+    // Files of all formats too, upright or not.
+    let files = std::fs::read_dir(golden().join("images")).unwrap().map(|entry| entry.unwrap().path());
+    let files = files.map(|path| (path.display().to_string(), std::fs::read(path).unwrap()));
+    let turned = std::fs::read(golden().join("images/turned6.jpg")).unwrap();
+    let entry = [1, 0x12, 0, 3, 0, 0, 0, 1, 0, 6];
+    let code = turned.windows(entry.len()).position(|part| part == entry).unwrap() + entry.len() - 1;
+    let turns = (1..=8).map(|number| {
+        let mut bytes = turned.clone();
+        bytes[code] = number;
+        (format!("turned to {number}"), bytes)
+    });
+    let mut rng = SampleRng::new(3, 0, 0);
+    for (name, bytes) in jpegs.chain(files).chain(turns) {
+        for options in [DecodeOptions::default(), as_stored()] {
+            let whole = decode(&bytes, &options).unwrap();
+            let [height, width, _] = whole.dims();
+            for _ in 0..12 {
+                let (rows, columns) = (1 + rng.below(height), 1 + rng.below(width));
+                let window = PixelWindow {
+                    top: rng.below(height - rows + 1),
+                    left: rng.below(width - columns + 1),
+                    height: rows,
+                    width: columns,
+                };
+                let mut calls = 0;
+                let part = decode_window(&bytes, &options, &mut |full_height, full_width| {
+                    calls += 1;
+                    assert_eq!((full_height, full_width), (height, width), "{name}");
+                    window
+                });
+                let expected = match &whole {
+                    AnyImage::U8(image) => AnyImage::U8(crop(image, window)),
+                    AnyImage::U16(image) => AnyImage::U16(crop(image, window)),
+                    AnyImage::F32(image) => AnyImage::F32(crop(image, window)),
+                };
+                assert!(part.unwrap() == expected && calls == 1, "{name}: {window:?} of {height}×{width}");
+            }
+        }
+    }
+}
+
+/// A random crop takes only a part of each file; a copy of the samples in memory takes the whole.
+#[test]
+fn a_random_crop_has_the_same_pixels_from_a_part_of_the_file() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::create_dir(folder.path().join("all")).unwrap();
+    for entry in std::fs::read_dir(golden().join("images")).unwrap() {
+        let path = entry.unwrap().path();
+        std::fs::copy(&path, folder.path().join("all").join(path.file_name().unwrap())).unwrap();
+    }
+    let eight_bits = DecodeOptions { eight_bits: true, ..DecodeOptions::default() };
+    let set: Arc<dyn Dataset> = Arc::new(FolderDataset::open(folder.path(), eight_bits).unwrap());
+    let pipeline = Pipeline::new([
+        TransformStep::RandomResizedCrop {
+            size: (9, 11),
+            scale: (0.1, 1.0),
+            ratio: (0.7, 1.4),
+            method: Method::new(Filter::Bilinear, Semantics::Pil),
+        },
+        TransformStep::FlipHorizontally { p: 0.5 },
+    ]);
+    for index in 0..set.len() {
+        for epoch in 0..5 {
+            let rng = || SampleRng::new(7, epoch, index as u64);
+            let whole = pipeline.apply(set.get(index).unwrap(), &mut rng()).unwrap();
+            assert!(pipeline.prepare(&*set, index, &mut rng()).unwrap() == whole, "{}", set.location(index));
+        }
     }
 }
 

@@ -70,7 +70,7 @@ fn eight_shards_are_the_batch_of_one_core() {
     let whole: Vec<Batch> = loader(150, config(2)).epoch(0).map(Result::unwrap).collect();
     let shards: Vec<Vec<Batch>> = (0..8)
         .map(|shard| {
-            let config = LoaderConfig { shard: (shard, 8), ..config(2) };
+            let config = config(2).shard(shard, 8).unwrap();
             loader(150, config).epoch(0).map(Result::unwrap).collect()
         })
         .collect();

@@ -14,7 +14,7 @@ fn scene(height: usize, width: usize, target: &str) -> Sample {
         "mask" => Target::Mask(LabelMask::marked(Image::from_fn(height, width, 1, |row, column, _| {
             inside(row, column) as u8
         }))),
-        _ => Target::Boxes(vec![LabeledBox { class: 3, x0: 14.0, y0: 10.0, x1: 34.0, y1: 22.0 }]),
+        _ => Target::Boxes(vec![LabeledBox::new(3, [14.0, 10.0, 34.0, 22.0])]),
     };
     Sample { image: AnyImage::U8(image), target }
 }

@@ -13,6 +13,7 @@ mod tiff;
 mod webp;
 
 use crate::{AnyImage, DataError};
+use octant_imaging::geometry::{PixelWindow, crop};
 use octant_imaging::{Channel, Image, Semantics, color};
 pub use orientation::Orientation;
 pub(crate) use png::decode_indexed as decode_indexed_png;
@@ -109,6 +110,9 @@ pub struct DecodeOptions {
     pub eight_bits: bool,
 }
 
+/// Names a part of an image by the image's height and width.
+pub type ChooseWindow<'a> = dyn FnMut(usize, usize) -> PixelWindow + 'a;
+
 /// An image as its decoder gives it, with the turn that makes it upright.
 struct Decoded {
     image: AnyImage,
@@ -134,10 +138,57 @@ pub fn decode(bytes: &[u8], options: &DecodeOptions) -> Result<AnyImage, String>
         Some(ImageFileFormat::Gif) => gif::decode(bytes, limits),
         None => Err("it is not a JPEG, PNG, BMP, WebP, TIFF or GIF image".to_string()),
     }?;
-    Ok(match converted(decoded.image, options) {
-        AnyImage::U8(image) => AnyImage::U8(decoded.orientation.apply(image)),
-        AnyImage::U16(image) => AnyImage::U16(decoded.orientation.apply(image)),
-        AnyImage::F32(image) => AnyImage::F32(decoded.orientation.apply(image)),
+    Ok(decoded.finished(options))
+}
+
+impl Decoded {
+    /// The image upright, with the depth and the channels that are wanted.
+    fn finished(self, options: &DecodeOptions) -> AnyImage {
+        match converted(self.image, options) {
+            AnyImage::U8(image) => AnyImage::U8(self.orientation.apply(image)),
+            AnyImage::U16(image) => AnyImage::U16(self.orientation.apply(image)),
+            AnyImage::F32(image) => AnyImage::F32(self.orientation.apply(image)),
+        }
+    }
+}
+
+/// Reads a file and decodes a part of its image, as [`decode_window`] does.
+pub fn read_window(
+    path: impl AsRef<Path>,
+    options: &DecodeOptions,
+    choose: &mut ChooseWindow,
+) -> Result<AnyImage, DataError> {
+    let path = path.as_ref();
+    let bytes = std::fs::read(path).map_err(|error| DataError::io(path, error))?;
+    decode_window(&bytes, options, choose).map_err(|problem| DataError::malformed(path, problem))
+}
+
+/// Decodes a part of an image: the window that `choose` names, once, for the height and width of the upright image. The pixels
+/// are those of the whole image. Of a JPEG whose parts can be decoded alone, only these are computed, and what follows below
+/// the window is not read, so damage there is not noticed.
+pub fn decode_window(bytes: &[u8], options: &DecodeOptions, choose: &mut ChooseWindow) -> Result<AnyImage, String> {
+    let mut window = None;
+    let mut choose = |height: usize, width: usize| {
+        let window = window.get_or_insert_with(|| choose(height, width));
+        PixelWindow {
+            top: window.top.min(height - 1),
+            left: window.left.min(width - 1),
+            height: window.height.clamp(1, height - window.top.min(height - 1)),
+            width: window.width.clamp(1, width - window.left.min(width - 1)),
+        }
+    };
+    if ImageFileFormat::detect(bytes) == Some(ImageFileFormat::Jpeg)
+        && let Some(decoded) = jpeg::decode_window(bytes, options.channels, &options.limits, &mut choose)
+    {
+        return Ok(decoded.finished(options));
+    }
+    let image = decode(bytes, options)?;
+    let [height, width, _] = image.dims();
+    let window = choose(height, width);
+    Ok(match image {
+        AnyImage::U8(image) => AnyImage::U8(crop(&image, window)),
+        AnyImage::U16(image) => AnyImage::U16(crop(&image, window)),
+        AnyImage::F32(image) => AnyImage::F32(crop(&image, window)),
     })
 }
 

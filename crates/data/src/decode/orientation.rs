@@ -1,6 +1,6 @@
 //! EXIF orientation: how a stored image is rotated or mirrored.
 
-use octant_imaging::geometry::{flip_horizontally, flip_vertically, transpose};
+use octant_imaging::geometry::{PixelWindow, flip_horizontally, flip_vertically, transpose};
 use octant_imaging::{Channel, Image};
 
 /// One of EXIF's eight orientations: transposed first, then flipped.
@@ -32,6 +32,27 @@ impl Orientation {
     /// The orientation that EXIF data names; damaged data mean upright.
     pub fn from_exif(exif: &[u8]) -> Orientation {
         Orientation::from_code(orientation_code(exif).unwrap_or(1))
+    }
+
+    /// Height and width of the upright image, of those of the stored one; the same the other way round.
+    pub(super) fn upright_size(self, (height, width): (usize, usize)) -> (usize, usize) {
+        if self.transposed { (width, height) } else { (height, width) }
+    }
+
+    /// The part of a stored image of that size that becomes this part of the upright one.
+    pub(super) fn stored_window(self, window: PixelWindow, size: (usize, usize)) -> PixelWindow {
+        let PixelWindow { mut top, mut left, height, width } = window;
+        let (upright_height, upright_width) = self.upright_size(size);
+        if self.flipped_vertically {
+            top = upright_height - top - height;
+        }
+        if self.flipped_horizontally {
+            left = upright_width - left - width;
+        }
+        match self.transposed {
+            true => PixelWindow { top: left, left: top, height: width, width: height },
+            false => PixelWindow { top, left, height, width },
+        }
     }
 
     /// The image upright.

@@ -4,7 +4,7 @@ use super::copy_paste::copy_paste;
 use super::letterbox::{Boxed, GRAY, at_side, finished, parts};
 use super::mosaic::{Arranged, alone, mosaic, moved};
 use super::recent::RecentImages;
-use crate::{DataError, Dataset, LabeledBox, Sample, SampleRng, Transform};
+use crate::{DataError, Dataset, KeypointLayout, LabeledBox, Ring, Sample, SampleRng, Transform};
 use octant_imaging::collage::Collage;
 use octant_imaging::color::HsvShift;
 use octant_imaging::mix::{cutmix_window, mixup_bytes, paste_window};
@@ -121,7 +121,7 @@ impl BoxAugment {
         } else {
             self.arranged(boxed, rng, &finish)?
         };
-        self.flip(&mut boxes, &finish);
+        self.flip(&mut boxes, &finish, self.images.keypoints().as_ref());
         Ok(finished(image, boxes, self.most_boxes))
     }
 
@@ -143,7 +143,9 @@ impl BoxAugment {
             return moved((collage, boxes), self.side, &self.settings, &mut motion, finish);
         }
         let canvas = (collage.to_image(), boxes);
-        let (canvas, boxes) = copy_paste(canvas, self.settings.copy_paste, &mut rng.fork(stream::PASTE));
+        let keypoints = self.images.keypoints();
+        let (canvas, boxes) =
+            copy_paste(canvas, self.settings.copy_paste, keypoints.as_ref(), &mut rng.fork(stream::PASTE));
         moved((Collage::of(&canvas, GRAY), boxes), self.side, &self.settings, &mut motion, finish)
     }
 
@@ -166,17 +168,16 @@ impl BoxAugment {
         paste_window(image.values_mut(), other.values(), self.side, channels, window);
         let (left, top) = (window.left as f32, window.top as f32);
         let (right, bottom) = (left + window.width as f32, top + window.height as f32);
-        let inside = |object: &LabeledBox| LabeledBox {
-            x0: object.x0.clamp(left, right),
-            x1: object.x1.clamp(left, right),
-            y0: object.y0.clamp(top, bottom),
-            y1: object.y1.clamp(top, bottom),
-            ..*object
+        let inside = |object: &LabeledBox| {
+            let mut inside = object.clone();
+            inside.clip([left, top, right, bottom]);
+            inside
         };
-        let area = |object: &LabeledBox| (object.x1 - object.x0) * (object.y1 - object.y0);
-        boxes.retain(|object| area(&inside(object)) <= 0.5 * area(object));
-        let visible = more.iter().filter(|object| area(&inside(object)) >= 0.5 * area(object)).map(inside);
-        boxes.extend(visible);
+        boxes.retain(|object| inside(object).area() <= 0.5 * object.area());
+        let covered = Ring { points: vec![[left, top], [right, top], [right, bottom], [left, bottom]], is_hole: false };
+        boxes.iter_mut().for_each(|object| object.hide(std::slice::from_ref(&covered)));
+        let visible = more.iter().map(|object| (inside(object), object.area()));
+        boxes.extend(visible.filter(|(inside, whole)| inside.area() >= 0.5 * whole).map(|(inside, _)| inside));
         (image, boxes)
     }
 
@@ -194,14 +195,14 @@ impl BoxAugment {
         }
     }
 
-    fn flip(&self, boxes: &mut [LabeledBox], finish: &Finish) {
+    fn flip(&self, boxes: &mut [LabeledBox], finish: &Finish, keypoints: Option<&KeypointLayout>) {
         let side = self.side as f32;
         for object in boxes {
             if finish.upside_down {
-                (object.y0, object.y1) = (side - object.y1, side - object.y0);
+                *object = object.moved(|[x, y]| [x, side - y]);
             }
             if finish.mirrored {
-                (object.x0, object.x1) = (side - object.x1, side - object.x0);
+                *object = object.mirrored(side, keypoints);
             }
         }
     }

@@ -1,7 +1,8 @@
 //! COCO's json: images, categories and annotations in one file.
 
+use super::coco_details::{Details, keypoint_layout};
 use super::{DetectionSet, Dropped, LabeledImage, RelativeBox, checked};
-use crate::{DataError, GroundTruthImage, GroundTruthObject};
+use crate::{DataError, GroundTruthImage, GroundTruthObject, LabelKind};
 use serde_json::Value;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -14,7 +15,7 @@ struct Described {
 }
 
 /// Opens an annotation file; `root` is where the folders of images lie, else it is guessed from the file's folder.
-pub(super) fn open(file: &Path, root: Option<&Path>) -> Result<DetectionSet, DataError> {
+pub(super) fn open(file: &Path, root: Option<&Path>, kind: LabelKind) -> Result<DetectionSet, DataError> {
     let json = parsed(file)?;
     let list = |key: &str| {
         json.get(key).and_then(Value::as_array).ok_or_else(|| {
@@ -25,6 +26,13 @@ pub(super) fn open(file: &Path, root: Option<&Path>) -> Result<DetectionSet, Dat
         })
     };
     let (classes, names) = categories(file, list("categories")?)?;
+    let keypoints = match kind {
+        LabelKind::Keypoints => {
+            let layout = keypoint_layout(list("categories")?).map_err(|problem| DataError::malformed(file, problem))?;
+            Some(layout)
+        }
+        _ => None,
+    };
     let mut ids: Vec<(u64, String)> = classes.iter().map(|(id, class)| (*id, names[*class as usize].clone())).collect();
     ids.sort();
     let folders = image_folders(file, root);
@@ -38,13 +46,21 @@ pub(super) fn open(file: &Path, root: Option<&Path>) -> Result<DetectionSet, Dat
     let mut dropped = Vec::new();
     for annotation in list("annotations")? {
         match object(annotation, &classes, &positions) {
-            Ok((position, object)) => {
-                ground_truth[position].push(object);
-                match learned(&object, &images[position].1, classes.len()) {
+            Ok((position, mut object)) => {
+                let image = &images[position].1;
+                let size = [image.height, image.width];
+                let found = Details::of(annotation, kind, keypoints.as_ref(), size, object.crowd);
+                let learned = found.and_then(|details| {
+                    object.detail = details.ground_truth;
+                    let learned = learned(&object, image, classes.len())?;
+                    Ok(RelativeBox { detail: details.learned, ..learned })
+                });
+                match learned {
                     _ if object.crowd => {}
                     Ok(learned) => boxes[position].push(learned),
                     Err(reason) => dropped.push(left_out(file, annotation, Some(position), &reason)),
                 }
+                ground_truth[position].push(object);
             }
             Err(reason) => dropped.push(left_out(file, annotation, image_of(annotation, &positions), &reason)),
         }
@@ -53,7 +69,10 @@ pub(super) fn open(file: &Path, root: Option<&Path>) -> Result<DetectionSet, Dat
         let ground_truth = GroundTruthImage { height: image.height as usize, width: image.width as usize, objects };
         LabeledImage { path: image.path, boxes, id, ground_truth: Some(Arc::new(ground_truth)) }
     });
-    Ok(DetectionSet { categories: ids, ..DetectionSet::new(labeled.collect(), names, dropped) })
+    Ok(DetectionSet {
+        categories: ids,
+        ..DetectionSet::new(labeled.collect(), names, dropped).of_kind(kind, keypoints)
+    })
 }
 
 /// The content of an annotation file.
@@ -135,7 +154,8 @@ fn object(
     };
     let area = annotation.get("area").and_then(Value::as_f64).unwrap_or(width * height);
     let crowd = annotation.get("iscrowd").is_some_and(|crowd| crowd.as_u64() == Some(1));
-    Ok((image, GroundTruthObject { class: *class, corners: [x, y, x + width, y + height], area, crowd }))
+    let detail = Default::default();
+    Ok((image, GroundTruthObject { class: *class, corners: [x, y, x + width, y + height], area, crowd, detail }))
 }
 
 /// What is learned of an object: boxes may reach over the edge of the image by a part of a pixel.

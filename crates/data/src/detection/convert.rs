@@ -1,9 +1,10 @@
 //! From one form of boxes to another. The images are copied as they are; the source is only read.
 
-use super::{DetectionSet, LabeledImage, RelativeBox, open};
+use super::{DetectionSet, LabelRule, LabeledImage, RelativeBox, open_as};
 use crate::decode::{DecodeOptions, read_image};
 use crate::listing::Split;
-use crate::{DataError, Dataset};
+use crate::{DataError, Dataset, Detail, KeypointLayout, LabelKind};
+use octant_imaging::rle::Rle;
 use serde_json::{Value, json};
 use std::collections::HashSet;
 use std::fmt::Write as _;
@@ -53,13 +54,18 @@ struct Half {
     images: Vec<(LabeledImage, String)>,
 }
 
-/// Writes the data set at `source` in another form into `out`, which must be empty or new.
-pub fn convert(source: &Path, out: &Path, form: BoxForm) -> Result<Converted, DataError> {
+/// Writes the data set at `source` in another form into `out`, which must be empty or new. Labels keep what they say of that kind.
+pub fn convert(source: &Path, out: &Path, form: BoxForm, kind: LabelKind) -> Result<Converted, DataError> {
+    if form == BoxForm::Voc && kind != LabelKind::Boxes {
+        let problem = format!("Pascal VOC's files have boxes and no {}; choose yolo or coco", kind.name());
+        return Err(DataError::request(problem));
+    }
     if out.exists() && out.read_dir().is_ok_and(|mut entries| entries.next().is_some()) {
         return Err(DataError::malformed(out, "it is not empty; give a new folder"));
     }
-    let train = open(source, Split::Train)?;
-    let valid = open(source, Split::Val).ok().filter(|valid| valid.images() != train.images());
+    let open = |part| open_as(source, part, LabelRule::DropLabel, kind);
+    let train = open(Split::Train)?;
+    let valid = open(Split::Val).ok().filter(|valid| valid.images() != train.images());
     let mut result = Converted { opens: out.to_path_buf(), ..Converted::default() };
     let names = train.class_names().to_vec();
     let mut taken = HashSet::new();
@@ -76,8 +82,8 @@ pub fn convert(source: &Path, out: &Path, form: BoxForm) -> Result<Converted, Da
         result.boxes += image.boxes.len();
     }
     match form {
-        BoxForm::Yolo => result.opens = yolo(out, &halves, &names)?,
-        BoxForm::Coco => coco(out, &halves, &names)?,
+        BoxForm::Yolo => result.opens = yolo(out, &halves, &names, train.keypoints().as_ref())?,
+        BoxForm::Coco => coco(out, &halves, &names, train.keypoints().as_ref())?,
         BoxForm::Voc => voc(out, &halves, &names)?,
     }
     Ok(result)
@@ -103,7 +109,8 @@ fn numbered(
             let ending = image.path.extension().unwrap_or_default().to_string_lossy().into_owned();
             let free = std::iter::once(stem.clone()).chain((2..).map(|count| format!("{stem}-{count}")));
             let stem = free.into_iter().find(|stem| taken.insert(stem.clone())).unwrap_or(stem);
-            let boxes = image.boxes.iter().map(|object| Ok(RelativeBox { class: number(object.class)?, ..*object }));
+            let boxes =
+                image.boxes.iter().map(|object| Ok(RelativeBox { class: number(object.class)?, ..object.clone() }));
             let boxes = boxes.collect::<Result<_, DataError>>()?;
             Ok((LabeledImage { boxes, ..image.clone() }, format!("{stem}.{ending}")))
         })
@@ -129,7 +136,36 @@ fn size(image: &LabeledImage) -> Result<[usize; 2], DataError> {
     Ok([height, width])
 }
 
-fn yolo(out: &Path, halves: &[Half], names: &[String]) -> Result<PathBuf, DataError> {
+/// The numbers of a line behind its class, or why a line cannot have them.
+fn line(object: &RelativeBox, keypoints: Option<&KeypointLayout>) -> Result<Vec<f64>, &'static str> {
+    let [x0, y0, x1, y1] = object.corners;
+    let mut numbers = vec![(x0 + x1) / 2.0, (y0 + y1) / 2.0, x1 - x0, y1 - y0];
+    let flat = |points: &[[f32; 2]]| points.concat().into_iter().map(f64::from).collect();
+    Ok(match &object.detail {
+        Detail::None => numbers,
+        Detail::Outline(rings) => match &rings[..] {
+            [ring] if !ring.is_hole => flat(&ring.points),
+            _ => return Err("its outline has several parts or a hole, and a line has one polygon"),
+        },
+        Detail::Corners(points) => flat(points),
+        Detail::Keypoints(points) => {
+            let has_visibility = keypoints.is_some_and(|layout| layout.visibility);
+            for point in points {
+                let [x, y] = if point.visibility == 0 && !has_visibility { [-1.0; 2] } else { point.at };
+                numbers.extend([f64::from(x), f64::from(y)]);
+                numbers.extend(has_visibility.then_some(f64::from(point.visibility)));
+            }
+            numbers
+        }
+    })
+}
+
+fn yolo(
+    out: &Path,
+    halves: &[Half],
+    names: &[String],
+    keypoints: Option<&KeypointLayout>,
+) -> Result<PathBuf, DataError> {
     let mut yaml = String::new();
     for half in halves {
         let [images, labels] = ["images", "labels"].map(|kind| out.join(kind).join(half.name));
@@ -139,10 +175,16 @@ fn yolo(out: &Path, halves: &[Half], names: &[String]) -> Result<PathBuf, DataEr
         for (image, name) in &half.images {
             copy(image, &images.join(name))?;
             let mut lines = String::new();
-            for RelativeBox { class, corners: [x0, y0, x1, y1] } in &image.boxes {
-                let (x, y, width, height) = ((x0 + x1) / 2.0, (y0 + y1) / 2.0, x1 - x0, y1 - y0);
+            for object in &image.boxes {
+                let numbers = line(object, keypoints).map_err(|problem| {
+                    DataError::request(format!("an object in {}: {problem}; COCO's json can", image.path.display()))
+                })?;
                 // Writing to a string cannot fail.
-                let _ = writeln!(lines, "{class} {x:.8} {y:.8} {width:.8} {height:.8}");
+                let _ = write!(lines, "{}", object.class);
+                for number in numbers {
+                    let _ = write!(lines, " {number:.8}");
+                }
+                lines.push('\n');
             }
             write(&labels.join(name).with_extension("txt"), &lines)?;
         }
@@ -150,6 +192,13 @@ fn yolo(out: &Path, halves: &[Half], names: &[String]) -> Result<PathBuf, DataEr
     if let [only] = halves {
         // Theirs wants both keys; without a part for validation, some images are held out.
         let _ = writeln!(yaml, "val: images/{}", only.name);
+    }
+    if let Some(layout) = keypoints {
+        let _ = writeln!(yaml, "kpt_shape: [{}, {}]", layout.count, layout.columns());
+        let listed = |numbers: &Vec<usize>| numbers.iter().map(usize::to_string).collect::<Vec<_>>().join(", ");
+        if let Some(mirrored) = &layout.mirrored {
+            let _ = writeln!(yaml, "flip_idx: [{}]", listed(mirrored));
+        }
     }
     yaml += "names:\n";
     for (class, name) in names.iter().enumerate() {
@@ -160,9 +209,49 @@ fn yolo(out: &Path, halves: &[Half], names: &[String]) -> Result<PathBuf, DataEr
     Ok(file)
 }
 
-fn coco(out: &Path, halves: &[Half], names: &[String]) -> Result<(), DataError> {
+/// Names that say which keypoints change places in a mirrored image.
+fn keypoint_names(layout: &KeypointLayout) -> Vec<String> {
+    let name = |point: usize| match layout.mirrored.as_ref().map(|mirrored| mirrored[point]) {
+        Some(other) if other > point => format!("left_{}", point + 1),
+        Some(other) if other < point => format!("right_{}", other + 1),
+        _ => format!("point_{}", point + 1),
+    };
+    (0..layout.count).map(name).collect()
+}
+
+/// What an annotation says beside its box, and the area of what is inside of its outline.
+fn coco_detail(object: &RelativeBox, height: usize, width: usize) -> (Vec<(&'static str, Value)>, Option<f64>) {
+    let pixels = object.in_pixels(height, width).detail;
+    let flat = |points: &[[f32; 2]]| json!(points.concat());
+    match &pixels {
+        Detail::None => (Vec::new(), None),
+        Detail::Corners(points) => {
+            (vec![("segmentation", json!([flat(points)]))], pixels.rectangle().map(|rectangle| rectangle.area()))
+        }
+        Detail::Outline(rings) => {
+            let mask = pixels.mask(height, width, 1.0);
+            let mask = Rle::of(height, width, |row, column| mask.pixel(row, column)[0] > 0);
+            let segmentation = match rings.iter().any(|ring| ring.is_hole) {
+                true => json!({ "size": [height, width], "counts": mask.counts() }),
+                false => rings.iter().map(|ring| flat(&ring.points)).collect(),
+            };
+            (vec![("segmentation", segmentation)], Some(mask.area() as f64))
+        }
+        Detail::Keypoints(points) => {
+            let numbers: Vec<f32> =
+                points.iter().flat_map(|point| [point.at[0], point.at[1], f32::from(point.visibility)]).collect();
+            let known = points.iter().filter(|point| point.visibility > 0).count();
+            (vec![("keypoints", json!(numbers)), ("num_keypoints", json!(known))], None)
+        }
+    }
+}
+
+fn coco(out: &Path, halves: &[Half], names: &[String], keypoints: Option<&KeypointLayout>) -> Result<(), DataError> {
     create(&out.join("annotations"))?;
-    let categories = names.iter().enumerate().map(|(class, name)| json!({ "id": class + 1, "name": name }));
+    let categories = names.iter().enumerate().map(|(class, name)| match keypoints {
+        Some(layout) => json!({ "id": class + 1, "name": name, "keypoints": keypoint_names(layout) }),
+        None => json!({ "id": class + 1, "name": name }),
+    });
     let categories: Vec<Value> = categories.collect();
     for half in halves {
         create(&out.join(half.name))?;
@@ -176,14 +265,18 @@ fn coco(out: &Path, halves: &[Half], names: &[String]) -> Result<(), DataError> 
                 let [x0, y0, x1, y1] = object.corners;
                 let (x, y) = (x0 * width as f64, y0 * height as f64);
                 let (w, h) = ((x1 - x0) * width as f64, (y1 - y0) * height as f64);
-                annotations.push(json!({
+                let (details, area) = coco_detail(object, height, width);
+                let mut annotation = json!({
                     "id": annotations.len() + 1, "image_id": id, "category_id": object.class + 1,
-                    "bbox": [x, y, w, h], "area": w * h, "iscrowd": 0,
-                }));
+                    "bbox": [x, y, w, h], "area": area.unwrap_or(w * h), "iscrowd": 0,
+                });
+                details.into_iter().for_each(|(key, value)| annotation[key] = value);
+                annotations.push(annotation);
             }
         }
         let text = json!({ "images": images, "categories": categories, "annotations": annotations }).to_string();
-        write(&out.join(format!("annotations/instances_{}.json", half.name)), &text)?;
+        let kind = if keypoints.is_some() { "person_keypoints" } else { "instances" };
+        write(&out.join(format!("annotations/{kind}_{}.json", half.name)), &text)?;
     }
     Ok(())
 }

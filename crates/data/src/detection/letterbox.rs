@@ -83,10 +83,7 @@ pub(super) fn at_side((image, mut boxes): Boxed, side: usize) -> Result<Boxed, D
     let Cow::Owned(small) = scaled(&image, side)? else { return Ok((image, boxes)) };
     let [sx, sy] =
         [(small.width(), image.width()), (small.height(), image.height())].map(|(new, old)| new as f32 / old as f32);
-    for object in &mut boxes {
-        (object.x0, object.x1) = (object.x0 * sx, object.x1 * sx);
-        (object.y0, object.y1) = (object.y0 * sy, object.y1 * sy);
-    }
+    boxes.iter_mut().for_each(|object| *object = object.moved(|[x, y]| [x * sx, y * sy]));
     Ok((small, boxes))
 }
 
@@ -102,7 +99,7 @@ pub(super) fn parts(sample: Sample) -> Result<Boxed, DataError> {
 /// A sample with at most so many boxes, the largest ones, in their order.
 pub(super) fn finished(image: Image<u8>, mut boxes: Vec<LabeledBox>, most: usize) -> Sample {
     if boxes.len() > most {
-        let area = |object: &LabeledBox| (object.x1 - object.x0) * (object.y1 - object.y0);
+        let area = LabeledBox::area;
         let mut areas: Vec<f32> = boxes.iter().map(area).collect();
         areas.sort_by(|a, b| b.total_cmp(a));
         let least = areas[most.saturating_sub(1)];

@@ -8,6 +8,7 @@
 
 mod augment;
 mod coco;
+mod coco_details;
 mod convert;
 mod copy_paste;
 mod ids;
@@ -18,6 +19,7 @@ mod survey;
 mod voc;
 mod yaml;
 mod yolo;
+mod yolo_label;
 
 pub use augment::{AugmentSettings, BoxAugment, box_slots};
 pub use convert::{BoxForm, Converted, convert};
@@ -29,19 +31,22 @@ pub use yaml::yaml_settings;
 
 use crate::decode::{DecodeOptions, announced_size, read_image};
 use crate::listing::Split;
-use crate::{DataError, Dataset, GroundTruthImage, GroundTruthObject, LabeledBox, Sample, Target};
+use crate::{DataError, Dataset, Detail, GroundTruthImage, GroundTruthObject, ObjectDetail};
+use crate::{KeypointLayout, LabelKind, LabeledBox, Sample, Target};
 use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 /// An object of an image, in shares of the image's sides.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct RelativeBox {
     /// The number of the class.
     pub class: u32,
     /// Left, top, right, bottom, each from 0 to 1.
     pub corners: [f64; 4],
+    /// What else is known of it, in shares too.
+    pub detail: Detail,
 }
 
 /// An image file and the objects in it.
@@ -84,6 +89,8 @@ pub struct DetectionSet {
     dropped: Vec<Dropped>,
     /// The numbers and names that COCO's annotation file has for the classes; empty for other forms.
     categories: Vec<(u64, String)>,
+    kind: LabelKind,
+    keypoints: Option<KeypointLayout>,
     /// Height and width of every image that was decoded.
     sizes: Vec<OnceLock<[usize; 2]>>,
     options: DecodeOptions,
@@ -93,7 +100,14 @@ impl DetectionSet {
     fn new(images: Vec<LabeledImage>, names: Vec<String>, dropped: Vec<Dropped>) -> DetectionSet {
         let options = DecodeOptions { eight_bits: true, ..DecodeOptions::default() };
         let sizes = images.iter().map(|_| OnceLock::new()).collect();
-        DetectionSet { images, names, dropped, categories: Vec::new(), sizes, options }
+        let (categories, kind, keypoints) = (Vec::new(), LabelKind::Boxes, None);
+        DetectionSet { images, names, dropped, categories, kind, keypoints, sizes, options }
+    }
+
+    /// The same with labels of another kind, and for keypoints with what they are.
+    fn of_kind(self, kind: LabelKind, keypoints: Option<KeypointLayout>) -> DetectionSet {
+        let keypoints = keypoints.filter(|_| kind == LabelKind::Keypoints);
+        DetectionSet { kind, keypoints, ..self }
     }
 
     /// The images and their objects.
@@ -188,13 +202,26 @@ impl Dataset for DetectionSet {
             self.get(index).ok()?;
         }
         let &[height, width] = size.get()?;
+        if self.kind != LabelKind::Boxes {
+            let objects: Vec<LabeledBox> = labeled.boxes.iter().map(|object| object.in_pixels(height, width)).collect();
+            return Some(Arc::new(GroundTruthImage::of_labels(&objects, height, width)));
+        }
         let object = |object: &RelativeBox| {
             let [x0, y0, x1, y1] = object.corners;
             let corners = [x0 * width as f64, y0 * height as f64, x1 * width as f64, y1 * height as f64];
             let area = (corners[2] - corners[0]) * (corners[3] - corners[1]);
-            GroundTruthObject { class: object.class, corners, area, crowd: false }
+            let detail = ObjectDetail::None;
+            GroundTruthObject { class: object.class, corners, area, crowd: false, detail }
         };
         Some(Arc::new(GroundTruthImage { height, width, objects: labeled.boxes.iter().map(object).collect() }))
+    }
+
+    fn label_kind(&self) -> LabelKind {
+        self.kind
+    }
+
+    fn keypoints(&self) -> Option<KeypointLayout> {
+        self.keypoints.clone()
     }
 
     fn coco_id(&self, index: usize) -> Option<u64> {
@@ -210,6 +237,7 @@ impl Dataset for DetectionSet {
         for object in &self.images[index].boxes {
             object.class.hash(&mut hasher);
             object.corners.map(f64::to_bits).hash(&mut hasher);
+            object.detail.numbers().into_iter().for_each(|number| number.to_bits().hash(&mut hasher));
         }
         Some(hasher.finish())
     }
@@ -228,13 +256,9 @@ impl RelativeBox {
     pub fn in_pixels(&self, height: usize, width: usize) -> LabeledBox {
         let [x0, y0, x1, y1] = self.corners;
         let (height, width) = (height as f64, width as f64);
-        LabeledBox {
-            class: self.class,
-            x0: (x0 * width) as f32,
-            y0: (y0 * height) as f32,
-            x1: (x1 * width) as f32,
-            y1: (y1 * height) as f32,
-        }
+        let corners = [x0 * width, y0 * height, x1 * width, y1 * height].map(|corner| corner as f32);
+        let pixels = |[x, y]: [f32; 2]| [(f64::from(x) * width) as f32, (f64::from(y) * height) as f32];
+        LabeledBox::new(self.class, corners).with(self.detail.map(pixels))
     }
 }
 
@@ -257,19 +281,24 @@ pub fn open(path: &Path, part: Split) -> Result<DetectionSet, DataError> {
 
 /// The same by another rule for labels that cannot be used.
 pub fn open_by(path: &Path, part: Split, rule: LabelRule) -> Result<DetectionSet, DataError> {
-    let set = open_all(path, part)?;
+    open_as(path, part, rule, LabelKind::Boxes)
+}
+
+/// The same with labels that say more of every object than its box. Labels without it are left out.
+pub fn open_as(path: &Path, part: Split, rule: LabelRule, kind: LabelKind) -> Result<DetectionSet, DataError> {
+    let set = open_all(path, part, kind)?;
     match rule {
         LabelRule::DropLabel => Ok(set),
         LabelRule::DropImage => set.without_bad_images(),
     }
 }
 
-fn open_all(path: &Path, part: Split) -> Result<DetectionSet, DataError> {
+fn open_all(path: &Path, part: Split, kind: LabelKind) -> Result<DetectionSet, DataError> {
     let ending = path.extension().map(|ending| ending.to_string_lossy().to_lowercase()).unwrap_or_default();
     match ending.as_str() {
-        "yaml" | "yml" => yolo::open(path, part),
-        "json" => coco::open(path, None),
-        _ if path.is_dir() => open_folder(path, part),
+        "yaml" | "yml" => yolo::open(path, part, kind),
+        "json" => coco::open(path, None, kind),
+        _ if path.is_dir() => open_folder(path, part, kind),
         _ => Err(DataError::malformed(
             path,
             "a data set of boxes is a .yaml file, a COCO .json file or a folder with one of them or with Annotations/",
@@ -283,17 +312,30 @@ pub fn holds_boxes(path: &Path) -> bool {
     ["yaml", "yml", "json"].contains(&ending.as_str())
         || path.join("Annotations").is_dir()
         || yaml_in(path).is_some()
-        || [Split::Train, Split::Val].iter().any(|part| coco_in(path, *part).is_some())
+        || [Split::Train, Split::Val].iter().any(|part| coco_in(path, *part, LabelKind::Boxes).is_some())
 }
 
-/// The annotation file of a part in COCO's folder.
-fn coco_in(folder: &Path, part: Split) -> Option<PathBuf> {
+/// The annotation file of a part in COCO's folder. Keypoints have files of their own there.
+fn coco_in(folder: &Path, part: Split, kind: LabelKind) -> Option<PathBuf> {
     let files = crate::listing::entries(&folder.join("annotations")).ok()?;
-    let is_wanted = |path: &&PathBuf, part_name: &str| {
-        let name = path.file_name().unwrap_or_default().to_string_lossy().to_lowercase();
-        name.ends_with(".json") && name.contains(part_name) && !name.contains("caption") && !name.contains("keypoint")
+    let found = |of_keypoints: bool| {
+        let is_wanted = |path: &&PathBuf, part_name: &str| {
+            let name = path.file_name().unwrap_or_default().to_string_lossy().to_lowercase();
+            let is_of_kind = name.contains("keypoint") == of_keypoints;
+            name.ends_with(".json") && name.contains(part_name) && !name.contains("caption") && is_of_kind
+        };
+        part.names().iter().find_map(|name| files.iter().find(|path| is_wanted(path, name)).cloned())
     };
-    part.names().iter().find_map(|name| files.iter().find(|path| is_wanted(path, name)).cloned())
+    let of_keypoints = (kind == LabelKind::Keypoints).then(|| found(true)).flatten();
+    of_keypoints.or_else(|| found(false))
+}
+
+/// The kind of labels that a data set seems to have: keypoints where it says how many there are, else boxes. Outlines and
+/// corners look alike, and either is a box to a detector, so these are chosen by the task.
+pub fn apparent_kind(path: &Path) -> LabelKind {
+    let yaml = if path.is_dir() { yaml_in(path) } else { Some(path.to_path_buf()) };
+    let has_keypoints = yaml.is_some_and(|file| yolo::has_keypoints(&file));
+    if has_keypoints { LabelKind::Keypoints } else { LabelKind::Boxes }
 }
 
 /// The only yaml file of a folder.
@@ -303,15 +345,18 @@ fn yaml_in(folder: &Path) -> Option<PathBuf> {
     found.next().filter(|_| found.next().is_none())
 }
 
-fn open_folder(folder: &Path, part: Split) -> Result<DetectionSet, DataError> {
+fn open_folder(folder: &Path, part: Split, kind: LabelKind) -> Result<DetectionSet, DataError> {
     if let Some(file) = yaml_in(folder) {
-        return yolo::open(&file, part);
+        return yolo::open(&file, part, kind);
     }
     if folder.join("Annotations").is_dir() {
-        return voc::open(folder, part);
+        return match kind {
+            LabelKind::Boxes => voc::open(folder, part),
+            _ => Err(DataError::malformed(folder, format!("Pascal VOC's files have boxes and no {}", kind.name()))),
+        };
     }
-    match coco_in(folder, part) {
-        Some(file) => coco::open(&file, Some(folder)),
+    match coco_in(folder, part, kind) {
+        Some(file) => coco::open(&file, Some(folder), kind),
         None => Err(DataError::malformed(
             folder,
             "there is no single .yaml file, no Annotations/ with .xml files and no annotations/ with .json files in it",
@@ -347,5 +392,5 @@ fn checked(class: u32, corners: [f64; 4], classes: usize) -> Result<RelativeBox,
     if x1 <= x0 || y1 <= y0 {
         return Err(NO_AREA.to_string());
     }
-    Ok(RelativeBox { class, corners: [x0, y0, x1, y1] })
+    Ok(RelativeBox { class, corners: [x0, y0, x1, y1], detail: Detail::None })
 }

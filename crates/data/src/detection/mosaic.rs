@@ -23,10 +23,10 @@ pub(super) fn mosaic<'a>(images: [&'a Boxed; 4], side: usize, rng: &mut SampleRn
         let window = PixelWindow { top: y.from, left: x.from, height: y.length, width: x.length };
         collage.push(Tile { image, window, position: [x.to, y.to] });
         let (dx, dy) = (x.to as f32 - x.from as f32, y.to as f32 - y.from as f32);
-        all.extend(boxes.iter().map(|object| shifted(object, dx, dy)));
+        all.extend(boxes.iter().map(|object| object.moved(|[x, y]| [x + dx, y + dy])));
     }
     let limit = 2.0 * side as f32;
-    all.iter_mut().for_each(|object| clip(object, limit, limit));
+    all.iter_mut().for_each(|object| object.clip([0.0, 0.0, limit, limit]));
     all.retain(|object| object.x1 > object.x0 && object.y1 > object.y0);
     (collage, all)
 }
@@ -35,11 +35,7 @@ pub(super) fn mosaic<'a>(images: [&'a Boxed; 4], side: usize, rng: &mut SampleRn
 pub(super) fn alone((image, boxes): &Boxed, side: usize) -> Arranged<'_> {
     let offset = Fitted::of(image.height(), image.width(), side).offset;
     let [dx, dy] = offset.map(|offset| offset as f32);
-    (placed(image, offset, side), boxes.iter().map(|object| shifted(object, dx, dy)).collect())
-}
-
-fn shifted(object: &LabeledBox, dx: f32, dy: f32) -> LabeledBox {
-    LabeledBox { x0: object.x0 + dx, x1: object.x1 + dx, y0: object.y0 + dy, y1: object.y1 + dy, ..*object }
+    (placed(image, offset, side), boxes.iter().map(|object| object.moved(|[x, y]| [x + dx, y + dy])).collect())
 }
 
 /// Which part of an image lies where on the canvas, along one axis.
@@ -57,11 +53,6 @@ fn along(before: bool, center: usize, length: usize, limit: usize) -> Along {
         }
         false => Along { from: 0, to: center, length: length.min(limit - center) },
     }
-}
-
-fn clip(object: &mut LabeledBox, width: f32, height: f32) {
-    (object.x0, object.x1) = (object.x0.clamp(0.0, width), object.x1.clamp(0.0, width));
-    (object.y0, object.y1) = (object.y0.clamp(0.0, height), object.y1.clamp(0.0, height));
 }
 
 /// Moves a canvas onto a square of `side`: scaled, rotated, sheared and shifted at random around its center. Boxes that
@@ -103,29 +94,19 @@ fn motion(canvas: &Collage, side: usize, settings: &AugmentSettings, rng: &mut S
 /// The axis-aligned box around a transformed one, clipped to the image; none when too little of it is left.
 fn moved_box(object: LabeledBox, motion: &Projection, side: f32, scale: f32) -> Option<LabeledBox> {
     const SHORTEST: f32 = 2.0;
-    const LEAST_AREA: f32 = 0.1;
     const NARROWEST: f32 = 100.0;
-    let corner = |x: f32, y: f32| {
-        let (x, y) = motion.apply(f64::from(x), f64::from(y));
-        (x as f32, y as f32)
-    };
+    // The box around a rotated box is larger than the one around its outline, of which any visible part can be learned.
+    let least_area = if object.detail.bounds().is_some() { 0.01 } else { 0.1 };
     let LabeledBox { x0, y0, x1, y1, .. } = object;
-    let corners = [corner(x0, y0), corner(x1, y0), corner(x0, y1), corner(x1, y1)];
-    let fold = |start: f32, choose: fn(f32, f32) -> f32, of: fn(&(f32, f32)) -> f32| {
-        corners.iter().map(of).fold(start, choose)
-    };
-    let mut moved = LabeledBox {
-        x0: fold(f32::INFINITY, f32::min, |c| c.0),
-        x1: fold(f32::NEG_INFINITY, f32::max, |c| c.0),
-        y0: fold(f32::INFINITY, f32::min, |c| c.1),
-        y1: fold(f32::NEG_INFINITY, f32::max, |c| c.1),
-        ..object
-    };
-    clip(&mut moved, side, side);
+    let mut moved = object.moved(|[x, y]| {
+        let (x, y) = motion.apply(f64::from(x), f64::from(y));
+        [x as f32, y as f32]
+    });
+    moved.clip([0.0, 0.0, side, side]);
     let (width, height) = (moved.x1 - moved.x0, moved.y1 - moved.y0);
     let before = (x1 - x0) * scale * (y1 - y0) * scale;
     let ratio = (width / (height + 1e-16)).max(height / (width + 1e-16));
     let stays =
-        width > SHORTEST && height > SHORTEST && width * height / (before + 1e-16) > LEAST_AREA && ratio < NARROWEST;
+        width > SHORTEST && height > SHORTEST && width * height / (before + 1e-16) > least_area && ratio < NARROWEST;
     stays.then_some(moved)
 }

@@ -5,7 +5,7 @@
 //! an image that is not there any more is decoded again.
 
 use super::letterbox::{Boxed, at_side, parts};
-use crate::{DataError, Dataset, Permutation, SampleRng};
+use crate::{DataError, Dataset, KeypointLayout, Permutation, SampleRng};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -62,6 +62,11 @@ impl RecentImages {
         Ok(boxed)
     }
 
+    /// The keypoints that every object has.
+    pub(super) fn keypoints(&self) -> Option<KeypointLayout> {
+        self.dataset.keypoints()
+    }
+
     /// A random image of the sample's block.
     pub(super) fn partner(&self, rng: &mut SampleRng) -> usize {
         let count = self.dataset.len() as u64;
@@ -88,7 +93,7 @@ mod tests {
 
         fn get(&self, index: usize) -> Result<Sample, DataError> {
             self.0.fetch_add(1, Ordering::Relaxed);
-            let object = LabeledBox { class: index as u32, x0: 2.0, y0: 4.0, x1: 6.0, y1: 8.0 };
+            let object = LabeledBox::new(index as u32, [2.0, 4.0, 6.0, 8.0]);
             Ok(Sample { image: AnyImage::U8(Image::filled(8, 16, 3, 7)), target: Target::Boxes(vec![object]) })
         }
     }
@@ -116,6 +121,6 @@ mod tests {
         let first = images.get(3).unwrap();
         assert_eq!(first, images.get(3).unwrap());
         assert_eq!(first.0.dims(), [4, 8, 3]);
-        assert_eq!(first.1, [LabeledBox { class: 3, x0: 1.0, y0: 2.0, x1: 3.0, y1: 4.0 }]);
+        assert_eq!(first.1, [LabeledBox::new(3, [1.0, 2.0, 3.0, 4.0])]);
     }
 }

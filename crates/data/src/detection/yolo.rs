@@ -2,16 +2,23 @@
 //! `/images/` of its path becomes `/labels/`.
 
 use super::yaml::{self, Yaml};
-use super::{DetectionSet, Dropped, LabeledImage, RelativeBox, checked, image_ids, within_image};
-use crate::DataError;
+use super::yolo_label::{Expected, label};
+use super::{DetectionSet, Dropped, LabeledImage, RelativeBox, image_ids};
 use crate::decode::ImageFileFormat;
 use crate::listing::{Split, images_below};
+use crate::{DataError, KeypointLayout, LabelKind};
 use std::path::{Path, PathBuf};
 
-pub(super) fn open(file: &Path, part: Split) -> Result<DetectionSet, DataError> {
+pub(super) fn open(file: &Path, part: Split, kind: LabelKind) -> Result<DetectionSet, DataError> {
     let text = std::fs::read_to_string(file).map_err(|error| DataError::io(file, error))?;
     let yaml = yaml::parse(&text).map_err(|problem| DataError::malformed(file, problem))?;
     let names = names(file, &yaml)?;
+    let keypoints = keypoints(&yaml).map_err(|problem| DataError::malformed(file, problem))?;
+    if kind == LabelKind::Keypoints && keypoints.is_none() {
+        let problem = "it has no `kpt_shape: [POINTS, 2 or 3]`, so its labels have no keypoints";
+        return Err(DataError::malformed(file, problem));
+    }
+    let expected = Expected { classes: names.len(), kind, keypoints: keypoints.as_ref() };
     let images = image_files(file, &yaml, part)?;
     let mut dropped = Vec::new();
     let ids = image_ids(&images);
@@ -20,11 +27,43 @@ pub(super) fn open(file: &Path, part: Split) -> Result<DetectionSet, DataError> 
         .zip(ids)
         .enumerate()
         .map(|(index, (path, id))| {
-            let boxes = labels(&label_file(&path), index, names.len(), &mut dropped)?;
+            let boxes = labels(&label_file(&path), index, &expected, &mut dropped)?;
             Ok(LabeledImage { path, boxes, id, ground_truth: None })
         })
         .collect::<Result<Vec<_>, DataError>>()?;
-    Ok(DetectionSet::new(images, names, dropped))
+    Ok(DetectionSet::new(images, names, dropped).of_kind(kind, keypoints))
+}
+
+/// Whether a file says how many keypoints every object has.
+pub(super) fn has_keypoints(file: &Path) -> bool {
+    let text = std::fs::read_to_string(file).unwrap_or_default();
+    yaml::parse(&text).is_ok_and(|yaml| yaml.get("kpt_shape").is_some())
+}
+
+/// `kpt_shape` and `flip_idx`.
+fn keypoints(yaml: &Yaml) -> Result<Option<KeypointLayout>, String> {
+    let numbers = |key: &str| -> Result<Option<Vec<usize>>, String> {
+        let Some(value) = yaml.get(key) else { return Ok(None) };
+        let texts = value.texts().unwrap_or_default();
+        let numbers: Option<Vec<usize>> = texts.iter().map(|text| text.parse().ok()).collect();
+        numbers.map(Some).ok_or_else(|| format!("`{key}` is not a list of whole numbers"))
+    };
+    let Some(shape) = numbers("kpt_shape")? else { return Ok(None) };
+    let [count, columns @ (2 | 3)] = shape[..] else {
+        return Err("`kpt_shape` is not the number of keypoints and 2 or 3, such as [17, 3]".to_string());
+    };
+    if !(1..=1000).contains(&count) {
+        return Err(format!("`kpt_shape` has {count} keypoints; there can be 1 to 1000"));
+    }
+    let mirrored = numbers("flip_idx")?.filter(|numbers| !numbers.is_empty());
+    if let Some(mirrored) = &mirrored {
+        let mut sorted = mirrored.clone();
+        sorted.sort_unstable();
+        if !sorted.into_iter().eq(0..count) {
+            return Err(format!("`flip_idx` does not list every number from 0 to {} once", count - 1));
+        }
+    }
+    Ok(Some(KeypointLayout { count, visibility: columns == 3, mirrored }))
 }
 
 fn names(file: &Path, yaml: &Yaml) -> Result<Vec<String>, DataError> {
@@ -125,7 +164,7 @@ pub(super) fn label_file(image: &Path) -> PathBuf {
 fn labels(
     file: &Path,
     image: usize,
-    classes: usize,
+    expected: &Expected,
     dropped: &mut Vec<Dropped>,
 ) -> Result<Vec<RelativeBox>, DataError> {
     let bytes = match std::fs::read(file) {
@@ -139,37 +178,11 @@ fn labels(
         let mut drop = |image, reason| {
             dropped.push(Dropped { file: file.to_path_buf(), image, line: Some(index + 1), reason });
         };
-        match label(line, classes) {
+        match label(line, expected) {
             Ok(object) if boxes.contains(&object) => drop(None, "the same label stands there twice".to_string()),
             Ok(object) => boxes.push(object),
             Err(reason) => drop(Some(image), reason),
         }
     }
     Ok(boxes)
-}
-
-/// `class x y w h`, or a class and the points of an outline.
-fn label(line: &str, classes: usize) -> Result<RelativeBox, String> {
-    let words: Vec<&str> = line.split_ascii_whitespace().collect();
-    let numbers: Option<Vec<f64>> = words.iter().map(|word| word.parse().ok()).collect();
-    let numbers = numbers.ok_or("it has something that is not a number")?;
-    let class = match numbers.first() {
-        Some(&class) if class >= 0.0 && class.fract() == 0.0 && class < 1e6 => class as u32,
-        _ => return Err("its class is not a number from 0 on".to_string()),
-    };
-    // A box may overhang the image by more: its center, width and height lie in it then, and it is clipped.
-    within_image(&numbers[1..])?;
-    let corners = match &numbers[1..] {
-        &[x, y, width, height] => [x - width / 2.0, y - height / 2.0, x + width / 2.0, y + height / 2.0],
-        points if points.len() >= 6 && points.len().is_multiple_of(2) => {
-            let bounds = |from: usize| {
-                let along = points.iter().skip(from).step_by(2);
-                along.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), &v| (low.min(v), high.max(v)))
-            };
-            let ((x0, x1), (y0, y1)) = (bounds(0), bounds(1));
-            [x0, y0, x1, y1]
-        }
-        other => return Err(format!("it has {} numbers; a box has 5, an outline 7 or more", other.len() + 1)),
-    };
-    checked(class, corners, classes)
 }

@@ -1,11 +1,13 @@
 //! Rows become a batch: one block for the images, one for the targets.
 
+use super::details::BoxDetails;
 use super::mix::mix_rows;
 use super::pool::{Block, Pool, RowBlock};
 use super::{Batch, Job, Targets};
 use crate::{AnyImage, DataError, LabelMask, Position, Sample, Target};
 use octant_tensor::{AlignedBytes, Bytes, DType, HostTensor, Shape, require_memory};
 use std::fmt;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// The layout of every row of every batch.
@@ -19,18 +21,20 @@ pub(super) struct RowLayout {
 enum TargetLayout {
     Class,
     Mask([usize; 3]),
+    Labels(usize),
     Values(usize),
-    Boxes,
+    Boxes(BoxDetails),
     Image([usize; 3]),
 }
 
 impl RowLayout {
-    fn of(sample: &Sample) -> RowLayout {
+    fn of(sample: &Sample, job: &Job) -> RowLayout {
         let target = match &sample.target {
             Target::Class(_) => TargetLayout::Class,
             Target::Mask(mask) => TargetLayout::Mask(mask.labels.dims()),
+            Target::Labels(labels) => TargetLayout::Labels(labels.len()),
             Target::Values(values) => TargetLayout::Values(values.len()),
-            Target::Boxes(_) => TargetLayout::Boxes,
+            Target::Boxes(_) => TargetLayout::Boxes(BoxDetails::of(&*job.dataset, sample.image.dims())),
             Target::Image(image) => TargetLayout::Image(image.dims()),
         };
         RowLayout { image: image_shape(&sample.image), target }
@@ -40,8 +44,16 @@ impl RowLayout {
         match self.target {
             TargetLayout::Class => size_of::<i32>(),
             TargetLayout::Mask(dims) | TargetLayout::Image(dims) => dims.iter().product(),
-            TargetLayout::Values(count) => count * size_of::<f32>(),
-            TargetLayout::Boxes => max_boxes * 4 * size_of::<f32>(),
+            TargetLayout::Labels(count) | TargetLayout::Values(count) => count * size_of::<f32>(),
+            TargetLayout::Boxes(_) => max_boxes * 4 * size_of::<f32>(),
+        }
+    }
+
+    /// What else is known of boxes, where they are the target.
+    fn details(&self) -> BoxDetails {
+        match self.target {
+            TargetLayout::Boxes(details) => details,
+            _ => BoxDetails::None,
         }
     }
 }
@@ -55,8 +67,9 @@ impl fmt::Display for RowLayout {
         let target = match self.target {
             TargetLayout::Class => "a class".to_string(),
             TargetLayout::Mask([height, width, _]) => format!("a {height}×{width} mask"),
+            TargetLayout::Labels(count) => format!("{count} labels"),
             TargetLayout::Values(count) => format!("{count} values"),
-            TargetLayout::Boxes => "boxes".to_string(),
+            TargetLayout::Boxes(_) => "boxes".to_string(),
             TargetLayout::Image([height, width, channels]) => format!("a {height}×{width}×{channels} image"),
         };
         write!(f, "{} with {target}", self.image)
@@ -80,16 +93,20 @@ pub(super) struct Rows {
     images: Arc<RowBlock>,
     targets: Arc<RowBlock>,
     box_classes: Arc<RowBlock>,
+    box_details: Arc<RowBlock>,
+    details: BoxDetails,
 }
 
 impl Rows {
     fn new(layout: &RowLayout, rows: usize, max_boxes: usize, pool: &Arc<Pool>) -> Rows {
         let block = |bytes: usize| Arc::new(RowBlock::new(pool.take(rows * bytes), bytes));
-        let slots = if layout.target == TargetLayout::Boxes { max_boxes } else { 0 };
+        let slots = if let TargetLayout::Boxes(_) = layout.target { max_boxes } else { 0 };
         Rows {
             images: block(layout.image.bytes()),
             targets: block(layout.target_bytes(max_boxes)),
             box_classes: block(slots * size_of::<i32>()),
+            box_details: block(layout.details().bytes(slots)),
+            details: layout.details(),
         }
     }
 
@@ -103,6 +120,10 @@ impl Rows {
             }
             Target::Mask(LabelMask { labels: image, .. }) | Target::Image(image) => {
                 self.targets.write(row, |bytes| bytes.copy_from_slice(image.values()));
+            }
+            Target::Labels(labels) => {
+                let values: Vec<f32> = labels.iter().map(|&has| f32::from(u8::from(has))).collect();
+                self.targets.write(row, |bytes| bytes.copy_from_slice(bytemuck::cast_slice(&values)));
             }
             Target::Values(values) => {
                 self.targets.write(row, |bytes| bytes.copy_from_slice(bytemuck::cast_slice(&values)))
@@ -122,6 +143,9 @@ impl Rows {
                     let classes: &mut [i32] = bytemuck::cast_slice_mut(bytes);
                     classes.iter_mut().zip(&boxes).for_each(|(slot, object)| *slot = object.class as i32);
                 });
+                if self.details != BoxDetails::None {
+                    self.box_details.write(row, |bytes| self.details.write(&boxes, bytes));
+                }
             }
         }
         Ok(())
@@ -136,6 +160,7 @@ struct Blocks {
     images: Block,
     targets: Block,
     box_classes: Block,
+    box_details: Block,
 }
 
 impl Blocks {
@@ -146,6 +171,7 @@ impl Blocks {
             images: block(rows.images)?,
             targets: block(rows.targets)?,
             box_classes: block(rows.box_classes)?,
+            box_details: block(rows.box_details)?,
         })
     }
 }
@@ -168,14 +194,15 @@ impl Assembly {
 
     /// Where a sample is to be written, if it looks like those before it.
     pub fn rows(&mut self, sample: &Sample, job: &Job) -> Result<Rows, String> {
-        let own = RowLayout::of(sample);
+        let own = RowLayout::of(sample, job);
         let layout = job.layout.get_or_init(|| own.clone());
         if own != *layout {
             return Err(format!("it is {own}, but the samples before it are {layout}; add a resize or a crop"));
         }
         let (count, slots) = (self.indices.len(), job.config.max_boxes);
         if self.rows.is_none() {
-            let bytes = count as u128 * (layout.image.bytes() + layout.target_bytes(slots)) as u128;
+            let details = layout.details().bytes(slots);
+            let bytes = count as u128 * (layout.image.bytes() + layout.target_bytes(slots) + details) as u128;
             let what = format!("a batch of {count} samples of {layout}");
             require_memory(bytes, &what).map_err(|problem| format!("{problem}; choose a smaller batch size"))?;
         }
@@ -234,13 +261,15 @@ impl Assembly {
             repeat_row(&mut blocks.targets, layout.target_bytes(max_boxes), source, row);
             let classes = blocks.box_classes.len() / rows;
             blocks.box_classes[row * classes..][..classes].fill(NO_BOX);
+            repeat_row(&mut blocks.box_details, layout.details().bytes(max_boxes), source, row);
         }
         let counts = self.filled.iter().zip(&self.indices).map(|(&filled, index)| filled && index.is_some());
         let mask: Vec<f32> = counts.map(|counts| counts as u8 as f32).collect();
         let shares = self.mix(&mut blocks, layout, job);
         let mut dims = vec![rows];
         dims.extend(layout.image.dims());
-        let mut targets = targets(&layout.target, rows, max_boxes, blocks.targets, blocks.box_classes);
+        let details = layout.details().tensor(rows, max_boxes, blocks.box_details);
+        let mut targets = targets(&layout.target, rows, max_boxes, blocks.targets, blocks.box_classes, details);
         if let Targets::Boxes { ground_truth, .. } = &mut targets {
             let of_row = |index: &Option<u64>| index.and_then(|index| job.dataset.ground_truth(index as usize));
             *ground_truth = self.indices.iter().map(of_row).collect();
@@ -253,7 +282,38 @@ impl Assembly {
             mask: copied(DType::F32, vec![rows], bytemuck::cast_slice(&mask)),
             indices: self.indices.iter().map(|index| index.unwrap_or(u64::MAX)).collect(),
         })
+        .map(|batch| if job.kept == (0..rows) { batch } else { with_rows(batch, &job.kept) })
     }
+}
+
+/// Some rows of a batch, which share its memory.
+fn with_rows(batch: Batch, kept: &Range<usize>) -> Batch {
+    let cut = |tensor: HostTensor| {
+        let mut dims = tensor.dims().to_vec();
+        let row = tensor.bytes().len() / dims[0].max(1);
+        dims[0] = kept.len();
+        let bytes =
+            tensor.bytes().slice(kept.start * row..kept.end * row).expect("the rows are among those of the batch");
+        HostTensor::from_bytes(tensor.shape().with_dims(dims), bytes).expect("as many bytes as rows of them")
+    };
+    let targets = match batch.targets {
+        Targets::Classes(classes) => Targets::Classes(cut(classes)),
+        Targets::Mixed { classes, partners, shares } => {
+            Targets::Mixed { classes: cut(classes), partners: cut(partners), shares: cut(shares) }
+        }
+        Targets::Masks(masks) => Targets::Masks(cut(masks)),
+        Targets::Labels(labels) => Targets::Labels(cut(labels)),
+        Targets::Values(values) => Targets::Values(cut(values)),
+        Targets::Images(images) => Targets::Images(cut(images)),
+        Targets::Boxes { corners, classes, ground_truth, details } => {
+            let ground_truth = ground_truth.get(kept.clone()).unwrap_or_default().to_vec();
+            Targets::Boxes { corners: cut(corners), classes: cut(classes), ground_truth, details: details.map(cut) }
+        }
+    };
+    let mask = cut(batch.mask);
+    let valid = mask.elements::<f32>().unwrap_or_default().iter().filter(|&&counts| counts > 0.0).count();
+    let indices = batch.indices[kept.clone()].to_vec();
+    Batch { position: batch.position, images: cut(batch.images), targets, mask, valid, indices }
 }
 
 /// The targets of a batch whose rows were mixed: each row's partner is its mirror image in the batch.
@@ -268,7 +328,14 @@ fn mixed(targets: Targets, shares: Option<Vec<f32>>) -> Targets {
     }
 }
 
-fn targets(layout: &TargetLayout, rows: usize, max_boxes: usize, block: Block, box_classes: Block) -> Targets {
+fn targets(
+    layout: &TargetLayout,
+    rows: usize,
+    max_boxes: usize,
+    block: Block,
+    box_classes: Block,
+    details: Option<HostTensor>,
+) -> Targets {
     let bytes = block.freeze();
     match *layout {
         TargetLayout::Class => Targets::Classes(tensor(DType::I32, vec![rows], bytes)),
@@ -278,10 +345,12 @@ fn targets(layout: &TargetLayout, rows: usize, max_boxes: usize, block: Block, b
         TargetLayout::Image([height, width, channels]) => {
             Targets::Images(tensor(DType::U8, vec![rows, height, width, channels], bytes))
         }
+        TargetLayout::Labels(count) => Targets::Labels(tensor(DType::F32, vec![rows, count], bytes)),
         TargetLayout::Values(count) => Targets::Values(tensor(DType::F32, vec![rows, count], bytes)),
-        TargetLayout::Boxes => Targets::Boxes {
+        TargetLayout::Boxes(_) => Targets::Boxes {
             corners: tensor(DType::F32, vec![rows, max_boxes, 4], bytes),
             classes: tensor(DType::I32, vec![rows, max_boxes], box_classes.freeze()),
+            details,
             ground_truth: Vec::new(),
         },
     }
@@ -291,7 +360,7 @@ fn repeat_row(block: &mut Block, bytes: usize, source: usize, row: usize) {
     block.copy_within(source * bytes..(source + 1) * bytes, row * bytes);
 }
 
-fn tensor(dtype: DType, dims: Vec<usize>, bytes: Bytes) -> HostTensor {
+pub(super) fn tensor(dtype: DType, dims: Vec<usize>, bytes: Bytes) -> HostTensor {
     HostTensor::from_bytes(Shape::new(dtype, dims), bytes).expect("the block was sized from the same layout")
 }
 

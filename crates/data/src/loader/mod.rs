@@ -6,15 +6,18 @@
 //! never from scheduling.
 
 mod assembly;
+mod details;
 mod mix;
 mod pool;
 mod worker;
 
-use crate::{DataError, Dataset, GroundTruthImage, LastBatch, Position, Sampler, Transform};
+use crate::{Balance, DataError, Dataset, GroundTruthImage, LastBatch, Position, Sampler, Transform};
 use assembly::RowLayout;
+pub use details::MASK_STRIDE;
 pub use mix::Mix;
 use octant_tensor::HostTensor;
 use pool::Pool;
+use std::ops::Range;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -48,8 +51,8 @@ pub struct LoaderConfig {
     pub prefetch: usize,
     /// What to do with a sample that cannot be read.
     pub corrupt: Corrupt,
-    /// Which shard of every batch to prepare, and of how many.
-    pub shard: (usize, usize),
+    /// The rows of every batch to return; all of them if none are named. What a row holds does not depend on it.
+    pub rows: Option<Range<usize>>,
     /// Slots for boxes per image; further boxes are an error.
     pub max_boxes: usize,
     /// Mixup and cutmix, for 8-bit images with classes.
@@ -66,10 +69,24 @@ impl Default for LoaderConfig {
             workers: 0,
             prefetch: 4,
             corrupt: Corrupt::Fatal,
-            shard: (0, 1),
+            rows: None,
             max_boxes: 1024,
             mix: None,
         }
+    }
+}
+
+impl LoaderConfig {
+    /// The same for one of `count` equal shards of every batch.
+    pub fn shard(self, index: usize, count: usize) -> Result<LoaderConfig, DataError> {
+        if count == 0 || index >= count || !self.batch_size.is_multiple_of(count) {
+            return Err(DataError::request(format!(
+                "shard {index} of {count} does not exist for a batch of {}; the batch must divide evenly",
+                self.batch_size
+            )));
+        }
+        let rows = self.batch_size / count;
+        Ok(LoaderConfig { rows: Some(index * rows..(index + 1) * rows), ..self })
     }
 }
 
@@ -89,6 +106,8 @@ pub enum Targets {
     },
     /// Label images: u8 `[n, h, w, 1]`.
     Masks(HostTensor),
+    /// 1 for every label that an image has, 0 for the others: f32 `[n, k]`.
+    Labels(HostTensor),
     /// Numbers to regress: f32 `[n, k]`.
     Values(HostTensor),
     /// Images: u8 `[n, h, w, c]`.
@@ -99,6 +118,11 @@ pub enum Targets {
         corners: HostTensor,
         /// Class numbers, −1 where there is no box: i32 `[n, max_boxes]`.
         classes: HostTensor,
+        /// What labels say of the objects beside that. Of outlines, the object that is seen at every pixel of a grid of a
+        /// [quarter](MASK_STRIDE) of the image's size: its slot from 1 on, 0 for none, i32 `[n, h, w]`. Of keypoints, column,
+        /// row and 0, 1 or 2 for unknown, hidden and visible: f32 `[n, max_boxes, keypoints, 3]`. Of corners, column and row
+        /// of the center, width, height and radians of the rotated box: f32 `[n, max_boxes, 5]`.
+        details: Option<HostTensor>,
         /// The objects of every row as the data set's own evaluation counts them, where it has rules of its own.
         ground_truth: Vec<Option<Arc<GroundTruthImage>>>,
     },
@@ -152,6 +176,8 @@ struct Job {
     transform: Arc<dyn Transform>,
     config: LoaderConfig,
     sampler: Sampler,
+    /// Of the rows that are prepared, those that are returned.
+    kept: Range<usize>,
     pool: Arc<Pool>,
     /// Set by the first sample: compiled programs accept one shape only.
     layout: OnceLock<RowLayout>,
@@ -166,8 +192,27 @@ impl Loader {
         transform: Arc<dyn Transform>,
         config: LoaderConfig,
     ) -> Result<Loader, DataError> {
-        let LoaderConfig { batch_size, seed, shuffle, last, shard, .. } = config;
-        let sampler = Sampler::new(dataset.len(), batch_size, seed, shuffle, last)?.shard(shard.0, shard.1)?;
+        Loader::balanced(dataset, transform, config, None)
+    }
+
+    /// The same. With `balance`, every class comes equally often.
+    pub fn balanced(
+        dataset: Arc<dyn Dataset>,
+        transform: Arc<dyn Transform>,
+        config: LoaderConfig,
+        balance: Option<Arc<Balance>>,
+    ) -> Result<Loader, DataError> {
+        let LoaderConfig { batch_size, seed, shuffle, last, .. } = config;
+        let rows = config.rows.clone().unwrap_or(0..batch_size);
+        let mut sampler = Sampler::new(dataset.len(), batch_size, seed, shuffle, last)?;
+        if let Some(classes) = balance {
+            sampler = sampler.balanced(classes);
+        }
+        let (sampler, kept) = match config.mix.is_some() {
+            // Rows are mixed with those at the other end of the batch.
+            true => sampler.with_mirrored_rows(rows)?,
+            false => (sampler.with_rows(rows.clone())?, 0..rows.len()),
+        };
         // Every open batch, one at the consumer and one being computed on may hold a block each.
         let pool = Pool::new(2 * (config.prefetch.max(1) + 2));
         let job = Job {
@@ -175,6 +220,7 @@ impl Loader {
             transform,
             config,
             sampler,
+            kept,
             pool,
             layout: OnceLock::new(),
             skipped: Mutex::default(),

@@ -183,7 +183,9 @@ pub(super) fn worker(shared: &Shared, job: &Job) {
 /// Reads and transforms one sample. A panic inside is an error of that sample.
 fn prepare(claim: &Claim, job: &Job) -> Result<Sample, DataError> {
     let attempt = catch_unwind(AssertUnwindSafe(|| {
-        let mut rng = SampleRng::new(job.config.seed, claim.position.epoch, claim.index);
+        // A sample that comes twice in an epoch is changed differently each time.
+        let stream = job.sampler.stream(claim.position, claim.row).unwrap_or(claim.index);
+        let mut rng = SampleRng::new(job.config.seed, claim.position.epoch, stream);
         job.transform.prepare(&*job.dataset, claim.index as usize, &mut rng)
     }));
     let problem = match attempt {

@@ -1,7 +1,11 @@
 //! One sample of a packed data set as bytes: element type, size, target, pixels.
 
-use crate::{AnyImage, LabelMask, LabeledBox, Sample, Target};
+use crate::{AnyImage, Detail, Keypoint, LabelMask, LabeledBox, Ring, Sample, Target};
 use octant_imaging::Image;
+
+/// The kinds of targets that are boxes.
+const PLAIN_BOXES: u8 = 3;
+const WITH_DETAILS: u8 = 7;
 
 /// Bytes of a record before the kind of its target: element type, channels, height and width.
 const TARGET_OFFSET: usize = 10;
@@ -25,17 +29,26 @@ pub(super) fn record_of(sample: &Sample) -> Vec<u8> {
             record.push(if mask.is_of_one_class() { 1 } else { 5 });
             record.extend(mask.labels.values());
         }
+        Target::Labels(labels) => {
+            record.push(6);
+            record.extend((labels.len() as u32).to_le_bytes());
+            record.extend(labels.iter().map(|&has| u8::from(has)));
+        }
         Target::Values(values) => {
             record.push(2);
             record.extend((values.len() as u32).to_le_bytes());
             values.iter().for_each(|value| record.extend(value.to_le_bytes()));
         }
         Target::Boxes(boxes) => {
-            record.push(3);
+            let has_details = boxes.iter().any(|object| !object.detail.is_none());
+            record.push(if has_details { WITH_DETAILS } else { PLAIN_BOXES });
             record.extend((boxes.len() as u32).to_le_bytes());
             for object in boxes {
                 record.extend(object.class.to_le_bytes());
-                [object.x0, object.y0, object.x1, object.y1].iter().for_each(|v| record.extend(v.to_le_bytes()));
+                object.corners().iter().for_each(|v| record.extend(v.to_le_bytes()));
+                if has_details {
+                    put_detail(&mut record, &object.detail);
+                }
             }
         }
         Target::Image(image) => {
@@ -48,6 +61,61 @@ pub(super) fn record_of(sample: &Sample) -> Vec<u8> {
     }
     record.extend(sample.image.bytes());
     record
+}
+
+fn put_detail(record: &mut Vec<u8>, detail: &Detail) {
+    let kind = match detail {
+        Detail::None => 0,
+        Detail::Outline(_) => 1,
+        Detail::Keypoints(_) => 2,
+        Detail::Corners(_) => 3,
+    };
+    record.push(kind);
+    let put = |record: &mut Vec<u8>, points: &mut dyn ExactSizeIterator<Item = [f32; 2]>| {
+        record.extend((points.len() as u32).to_le_bytes());
+        points.flatten().for_each(|v| record.extend(v.to_le_bytes()));
+    };
+    match detail {
+        Detail::None => {}
+        Detail::Outline(rings) => {
+            record.extend((rings.len() as u32).to_le_bytes());
+            for ring in rings {
+                record.push(u8::from(ring.is_hole));
+                put(record, &mut ring.points.iter().copied());
+            }
+        }
+        Detail::Keypoints(points) => {
+            put(record, &mut points.iter().map(|point| point.at));
+            record.extend(points.iter().map(|point| point.visibility));
+        }
+        Detail::Corners(points) => put(record, &mut points.iter().copied()),
+    }
+}
+
+fn points(record: &mut Cursor) -> Result<Vec<[f32; 2]>, String> {
+    let count = record.u32()? as usize;
+    let numbers = record.take(count.saturating_mul(8))?.as_chunks::<4>().0;
+    let point = |pair: &[[u8; 4]]| [f32::from_le_bytes(pair[0]), f32::from_le_bytes(pair[1])];
+    Ok(numbers.chunks_exact(2).map(point).collect())
+}
+
+fn detail(record: &mut Cursor) -> Result<Detail, String> {
+    Ok(match record.byte()? {
+        0 => Detail::None,
+        1 => {
+            let count = record.u32()?;
+            let ring = |record: &mut Cursor| Ok(Ring { is_hole: record.byte()? != 0, points: points(record)? });
+            Detail::Outline((0..count).map(|_| ring(record)).collect::<Result<_, String>>()?)
+        }
+        2 => {
+            let points = points(record)?;
+            let visibilities = record.take(points.len())?;
+            let all = points.into_iter().zip(visibilities);
+            Detail::Keypoints(all.map(|(at, &visibility)| Keypoint { at, visibility }).collect())
+        }
+        3 => Detail::Corners(points(record)?),
+        other => return Err(format!("an object has the unknown detail {other}")),
+    })
 }
 
 /// Reads numbers one after the other, never beyond the end.
@@ -100,12 +168,13 @@ pub(super) fn read_record(bytes: &[u8]) -> Result<Sample, String> {
             let values = record.take(count.saturating_mul(4))?;
             Target::Values(values.as_chunks::<4>().0.iter().map(|&value| f32::from_le_bytes(value)).collect())
         }
-        3 => {
+        form @ (PLAIN_BOXES | WITH_DETAILS) => {
             let mut boxes = Vec::new();
             for _ in 0..record.u32()? {
                 let class = record.u32()?;
-                let [x0, y0, x1, y1] = [record.f32()?, record.f32()?, record.f32()?, record.f32()?];
-                boxes.push(LabeledBox { class, x0, y0, x1, y1 });
+                let corners = [record.f32()?, record.f32()?, record.f32()?, record.f32()?];
+                let detail = if form == WITH_DETAILS { detail(&mut record)? } else { Detail::None };
+                boxes.push(LabeledBox::new(class, corners).with(detail));
             }
             Target::Boxes(boxes)
         }
@@ -115,6 +184,10 @@ pub(super) fn read_record(bytes: &[u8]) -> Result<Sample, String> {
             let count = height.checked_mul(width).and_then(|pixels| pixels.checked_mul(channels));
             let values = record.take(count.ok_or("a size in the packed file is damaged")?)?.to_vec();
             Target::Image(image(height, width, channels, values)?)
+        }
+        6 => {
+            let count = record.u32()? as usize;
+            Target::Labels(record.take(count)?.iter().map(|&has| has != 0).collect())
         }
         other => return Err(format!("a record has the unknown target kind {other}")),
     };
@@ -149,6 +222,6 @@ fn image<T: octant_imaging::Channel>(
 pub(super) fn box_count(bytes: &[u8]) -> Option<usize> {
     let mut record = Cursor { bytes };
     record.take(TARGET_OFFSET).ok()?;
-    let is_boxes = record.byte().ok()? == 3;
+    let is_boxes = [PLAIN_BOXES, WITH_DETAILS].contains(&record.byte().ok()?);
     is_boxes.then(|| record.u32().ok()).flatten().map(|count| count as usize)
 }

@@ -1,7 +1,7 @@
 //! A folder per class, images inside.
 
 use super::{Split, listing};
-use crate::decode::{DecodeOptions, read_image};
+use crate::decode::{ChooseWindow, DecodeOptions, read_image, read_window};
 use crate::{DataError, Dataset, Sample, Target};
 use std::path::{Path, PathBuf};
 
@@ -83,8 +83,9 @@ fn other_layout(root: &Path, folders: &[String]) -> Option<String> {
     }
     let name = table?.file_name()?.to_string_lossy().into_owned();
     Some(format!(
-        "images/ is not a class: {name} holds the labels; for columns of numbers: octant train regress --data {data}; for \
-         classes, sort the images into a folder per class"
+        "images/ is not a class: {name} holds the labels; for any number of labels per image: octant train multilabel \
+         --data {data}; for columns of numbers: octant train regress --data {data}; for classes, sort the images into a folder per \
+         class"
     ))
 }
 
@@ -96,6 +97,16 @@ impl Dataset for FolderDataset {
     fn get(&self, index: usize) -> Result<Sample, DataError> {
         let (path, class) = &self.samples[index];
         Ok(Sample { image: read_image(path, &self.options)?, target: Target::Class(*class) })
+    }
+
+    fn window(&self, index: usize, choose: &mut ChooseWindow) -> Option<Result<Sample, DataError>> {
+        let (path, class) = &self.samples[index];
+        let image = read_window(path, &self.options, choose);
+        Some(image.map(|image| Sample { image, target: Target::Class(*class) }))
+    }
+
+    fn classes_of(&self, index: usize) -> Result<Vec<u32>, DataError> {
+        Ok(vec![self.samples[index].1])
     }
 
     fn class_names(&self) -> &[String] {

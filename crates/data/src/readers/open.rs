@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Opens a data set, recognizing its layout by its files: a packed file, IDX, CIFAR, images with masks, a
-/// table, TFRecord files, WebDataset shards, a folder per class, or just images.
+/// table of numbers or labels, TFRecord files, WebDataset shards, a folder per class, or just images.
 pub fn open(path: impl AsRef<Path>, split: Split, options: DecodeOptions) -> Result<Arc<dyn Dataset>, DataError> {
     open_with(path, split, options, &TfRecordKeys::default())
 }
@@ -56,7 +56,13 @@ pub fn open_with(
     };
     let is_named = starting("train.csv") || starting("train.tsv") || starting("test.csv") || starting("test.tsv");
     if table::table_of(path, split).is_some() && (is_named || folders.iter().all(is_images)) {
-        return Ok(Arc::new(TableDataset::open_split(path, split, &[], options)?));
+        return match LabeledImages::is_meant(path, split) {
+            true => Ok(Arc::new(LabeledImages::open_split(path, split, &[], options)?)),
+            false => Ok(Arc::new(TableDataset::open_split(path, split, &[], options)?)),
+        };
+    }
+    if LabeledImages::is_meant(path, split) && folders.iter().all(is_images) {
+        return Ok(Arc::new(LabeledImages::open_split(path, split, &[], options)?));
     }
     open_shards(path, &entries, (split, options, keys))
 }
@@ -83,6 +89,7 @@ fn open_file(
         _ if name.ends_with(".tar.gz") => Arc::new(Cifar::open(path, split)?),
         _ if name.ends_with(".tar") => Arc::new(WebDataset::open(&files, options)?),
         _ if name.contains(".tfrecord") => Arc::new(TfRecordDataset::open(&files, keys.clone(), options)?),
+        _ if LabeledImages::is_meant(path, split) => Arc::new(LabeledImages::open_split(path, split, &[], options)?),
         _ if name.ends_with(".csv") || name.ends_with(".tsv") => Arc::new(TableDataset::open(path, &[], options)?),
         _ => Arc::new(Packed::open(path)?.with_options(options)),
     })

@@ -2,7 +2,8 @@
 
 use super::{Split, open, write_tfrecord, write_webdataset};
 use crate::decode::DecodeOptions;
-use crate::{DataError, Dataset, Joined, Matched, pack};
+use crate::detection::{LabelRule, holds_boxes, open_as};
+use crate::{DataError, Dataset, Joined, LabelKind, Matched, pack};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
@@ -16,7 +17,22 @@ pub fn open_splits(path: &Path, wanted: &[Split], options: DecodeOptions) -> Res
         let sentence = format!("there is no {}; give the folder or file of a data set", path.display());
         return Err(DataError::Request(sentence));
     }
-    let split = |split| open(path, split, options);
+    splits_by(wanted, |split| open(path, split, options))
+}
+
+/// The same of a data set of boxes, with labels that say more of every object.
+pub fn open_object_splits(path: &Path, wanted: &[Split], kind: LabelKind) -> Result<Vec<NamedSplit>, DataError> {
+    if !holds_boxes(path) {
+        let problem = format!("it has no objects, so there are no {} to be read", kind.name());
+        return Err(DataError::malformed(path, problem));
+    }
+    splits_by(wanted, |split| Ok(Arc::new(open_as(path, split, LabelRule::default(), kind)?)))
+}
+
+fn splits_by(
+    wanted: &[Split],
+    split: impl Fn(Split) -> Result<Arc<dyn Dataset>, DataError>,
+) -> Result<Vec<NamedSplit>, DataError> {
     if let [one] = wanted {
         return Ok(vec![(if *one == Split::Train { "train" } else { "test" }, split(*one)?)]);
     }

@@ -1,11 +1,11 @@
 //! A table of image paths and numbers: CSV or TSV with a header line, for regression.
 
 use super::{Split, listing};
-use crate::decode::{DecodeOptions, read_image};
+use crate::decode::{ChooseWindow, DecodeOptions, read_image, read_window};
 use crate::{DataError, Dataset, Sample, Target};
 use std::path::{Path, PathBuf};
 
-const PATH_NAMES: [&str; 7] = ["path", "image", "file", "filename", "file_name", "image_path", "picture"];
+pub(super) const PATH_NAMES: [&str; 7] = ["path", "image", "file", "filename", "file_name", "image_path", "picture"];
 
 /// Images with one or more numbers each.
 pub struct TableDataset {
@@ -37,6 +37,11 @@ impl TableDataset {
         let folder = folder.as_ref();
         let table = table_of(folder, split).unwrap_or_else(|| folder.join("train.csv"));
         TableDataset::open(table, targets, options)
+    }
+
+    /// Whether all numbers are 0 or 1.
+    pub fn is_all_flags(&self) -> bool {
+        self.samples.iter().flat_map(|(_, values)| values).all(|&value| value == 0.0 || value == 1.0)
     }
 
     /// The images in a folder and below it, with nothing to predict about them.
@@ -89,7 +94,9 @@ fn parse(text: &str, targets: &[String]) -> Result<(Rows, Vec<String>), String> 
         }
         let values = wanted.iter().map(|&column| {
             let value: Option<f32> = row[column].trim().parse().ok().filter(|value: &f32| value.is_finite());
-            value.ok_or_else(|| format!("line {}: {:?} is not a number ({})", number + 1, row[column], header[column]))
+            let hint = "; names of labels are learned by `octant train multilabel`";
+            let line = number + 1;
+            value.ok_or_else(|| format!("line {line}: {:?} is not a number ({}){hint}", row[column], header[column]))
         });
         rows.push((row[path_column].clone(), values.collect::<Result<_, _>>()?));
     }
@@ -105,7 +112,7 @@ fn column(header: &[String], name: &str) -> Result<usize, String> {
 }
 
 /// Splits a line. Fields may be quoted; a doubled quote inside quotes is a quote.
-fn fields(line: &str, separator: char) -> Result<Vec<String>, String> {
+pub(super) fn fields(line: &str, separator: char) -> Result<Vec<String>, String> {
     let mut fields = vec![String::new()];
     let mut quoted = false;
     let mut characters = line.trim_end_matches('\r').chars().peekable();
@@ -135,6 +142,12 @@ impl Dataset for TableDataset {
     fn get(&self, index: usize) -> Result<Sample, DataError> {
         let (path, values) = &self.samples[index];
         Ok(Sample { image: read_image(path, &self.options)?, target: Target::Values(values.clone()) })
+    }
+
+    fn window(&self, index: usize, choose: &mut ChooseWindow) -> Option<Result<Sample, DataError>> {
+        let (path, values) = &self.samples[index];
+        let image = read_window(path, &self.options, choose);
+        Some(image.map(|image| Sample { image, target: Target::Values(values.clone()) }))
     }
 
     fn class_names(&self) -> &[String] {

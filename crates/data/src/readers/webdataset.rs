@@ -3,7 +3,7 @@
 use super::mask_form::MaskForm;
 use super::masked::names_beside;
 use super::tar;
-use crate::decode::{DecodeOptions, ImageFileFormat, decode};
+use crate::decode::{ChooseWindow, DecodeOptions, ImageFileFormat, decode, decode_window};
 use crate::encode::encode_mask;
 use crate::{DataError, Dataset, LabeledBox, NAMES_FILE, Sample, Target, encode_png};
 use octant_tensor::Bytes;
@@ -31,11 +31,16 @@ struct Entry {
 #[derive(Clone, Copy)]
 enum Label {
     Class(Span),
+    Labels(Span),
     Mask(Span),
     Values(Span),
     Boxes(Span),
     Image(Span),
 }
+
+/// Why outlines, keypoints and rotated boxes cannot be written.
+pub(crate) const BOXES_ALONE: &str =
+    "shards keep boxes alone, and its objects have more; use a packed file or the files themselves";
 
 /// Class, left, top, right, bottom: how `.boxes.json` lists a box.
 type ListedBox = (u32, f32, f32, f32, f32);
@@ -50,7 +55,7 @@ pub struct WebDataset {
 }
 
 impl WebDataset {
-    /// Opens shards. A sample is an image with `.cls` (a class number), `.mask.png` or `.seg.png` (a mask), `.txt`
+    /// Opens shards. A sample is an image with `.cls` (a class number), `.labels.txt` (any number of them), `.mask.png` or `.seg.png` (a mask), `.txt`
     /// (numbers to regress), `.boxes.json` (a list of `[class, left, top, right, bottom]` in pixels) or `.target.png`
     /// (another image).
     pub fn open(paths: &[PathBuf], options: DecodeOptions) -> Result<WebDataset, DataError> {
@@ -88,6 +93,10 @@ impl WebDataset {
         for index in 0..set.entries.len() {
             match set.entries[index].label {
                 Some(Label::Class(span)) => classes = classes.max(set.class(index, span)? as usize + 1),
+                Some(Label::Labels(span)) => {
+                    let labels = set.labels(index, span)?;
+                    classes = labels.iter().fold(classes, |most, &label| most.max(label as usize + 1));
+                }
                 Some(Label::Boxes(span)) => {
                     let boxes = set.boxes(index, span)?;
                     classes = boxes.iter().fold(classes, |most, object| most.max(object.class as usize + 1));
@@ -119,6 +128,7 @@ impl WebDataset {
             let entry = entries.last_mut().expect("one was just pushed");
             match kind {
                 "cls" => entry.label = Some(Label::Class(span)),
+                "labels.txt" => entry.label = Some(Label::Labels(span)),
                 "txt" => entry.label = Some(Label::Values(span)),
                 "boxes.json" => entry.label = Some(Label::Boxes(span)),
                 "target.png" => entry.label = Some(Label::Image(span)),
@@ -148,15 +158,27 @@ impl WebDataset {
         text.trim().parse().map_err(|_| self.problem(index, format!("its class {text:?} is not a number")))
     }
 
+    fn labels(&self, index: usize, span: Span) -> Result<Vec<u32>, DataError> {
+        let text = String::from_utf8_lossy(self.contents(index, span));
+        let number = |word: &str| word.parse().ok().filter(|&label: &u32| label < 1 << 20);
+        let labels: Option<Vec<u32>> = text.split_whitespace().map(number).collect();
+        labels.ok_or_else(|| self.problem(index, format!("its labels {text:?} are not numbers of classes")))
+    }
+
     fn boxes(&self, index: usize, span: Span) -> Result<Vec<LabeledBox>, DataError> {
         let listed = serde_json::from_slice::<Vec<ListedBox>>(self.contents(index, span));
         let listed = listed.map_err(|error| self.problem(index, format!("its boxes cannot be read ({error})")))?;
-        Ok(listed.into_iter().map(|(class, x0, y0, x1, y1)| LabeledBox { class, x0, y0, x1, y1 }).collect())
+        Ok(listed.into_iter().map(|(class, x0, y0, x1, y1)| LabeledBox::new(class, [x0, y0, x1, y1])).collect())
     }
 
     fn target(&self, index: usize) -> Result<Target, DataError> {
         match self.entries[index].label {
             Some(Label::Class(span)) => Ok(Target::Class(self.class(index, span)?)),
+            Some(Label::Labels(span)) => {
+                let mut labels = vec![false; self.classes.len()];
+                self.labels(index, span)?.into_iter().for_each(|label| labels[label as usize] = true);
+                Ok(Target::Labels(labels))
+            }
             Some(Label::Boxes(span)) => Ok(Target::Boxes(self.boxes(index, span)?)),
             Some(Label::Image(span)) => {
                 let options = DecodeOptions { eight_bits: true, ..self.options };
@@ -172,9 +194,10 @@ impl WebDataset {
                 let values: Result<Vec<f32>, _> = text.split_whitespace().map(str::parse).collect();
                 Ok(Target::Values(values.map_err(|_| self.problem(index, format!("{text:?} are not numbers")))?))
             }
-            None => {
-                Err(self.problem(index, "it has an image but no .cls, .txt, .mask.png, .boxes.json or .target.png"))
-            }
+            None => Err(self.problem(
+                index,
+                "it has an image but no .cls, .labels.txt, .txt, .mask.png, .boxes.json or .target.png",
+            )),
         }
     }
 }
@@ -198,6 +221,14 @@ impl Dataset for WebDataset {
         let image = decode(self.contents(index, span), &self.options);
         let image = image.map_err(|problem| self.problem(index, problem))?;
         Ok(Sample { image, target: self.target(index)? })
+    }
+
+    fn window(&self, index: usize, choose: &mut ChooseWindow) -> Option<Result<Sample, DataError>> {
+        let entry = &self.entries[index];
+        let (Some(span), Some(Label::Class(_) | Label::Values(_))) = (entry.image, &entry.label) else { return None };
+        let image = decode_window(self.contents(index, span), &self.options, choose);
+        let image = image.map_err(|problem| self.problem(index, problem));
+        Some(image.and_then(|image| Ok(Sample { image, target: self.target(index)? })))
     }
 
     fn class_names(&self) -> &[String] {
@@ -238,8 +269,12 @@ pub fn write_webdataset(
             };
             put("png", &encode_png(&sample.image).map_err(problem)?).map_err(problem)?;
             put("path", sources[index].as_bytes()).map_err(problem)?;
-            match sample.target {
+            match sample.target.clone() {
                 Target::Class(class) => put("cls", class.to_string().as_bytes()).map_err(problem)?,
+                Target::Labels(_) => {
+                    let text: Vec<String> = sample.target.classes().iter().map(u32::to_string).collect();
+                    put("labels.txt", text.join(" ").as_bytes()).map_err(problem)?;
+                }
                 Target::Values(values) => {
                     let text: Vec<String> = values.iter().map(f32::to_string).collect();
                     put("txt", text.join(" ").as_bytes()).map_err(problem)?;
@@ -250,6 +285,9 @@ pub fn write_webdataset(
                 Target::Image(image) => {
                     let image = encode_png(&crate::AnyImage::U8(image)).map_err(problem)?;
                     put("target.png", &image).map_err(problem)?;
+                }
+                Target::Boxes(boxes) if boxes.iter().any(|object| !object.detail.is_none()) => {
+                    return Err(problem(BOXES_ALONE.to_string()));
                 }
                 Target::Boxes(boxes) => {
                     let listed: Vec<ListedBox> = boxes.iter().map(|b| (b.class, b.x0, b.y0, b.x1, b.y1)).collect();

@@ -1,10 +1,11 @@
 //! A contact sheet: samples in a grid, with their labels, masks and boxes.
 
-use crate::{DataError, Dataset, LabelMask, LabeledBox, Sample, Target};
+use crate::objects::widened;
+use crate::{DataError, Dataset, Detail, LabelMask, LabeledBox, Sample, Target};
 use octant_imaging::geometry::Border;
 use octant_imaging::palette::class_color;
 use octant_imaging::resize::{Method, Resizable, resize_with_pad};
-use octant_imaging::{Filter, Image, Semantics, font};
+use octant_imaging::{Filter, Image, Semantics, font, pen};
 
 /// The layout of the sheet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,6 +68,10 @@ fn label(target: &Target, classes: &[String]) -> String {
                 counts.keys().filter(|class| **class != 0 || counts.len() == 1).map(name).collect();
             shown.join(" ")
         }
+        Target::Labels(_) => {
+            let name = |class: u32| classes.get(class as usize).cloned().unwrap_or_else(|| class.to_string());
+            target.classes().into_iter().map(name).collect::<Vec<_>>().join(" ")
+        }
         Target::Values(values) => values.iter().map(|value| format!("{value:.3}")).collect::<Vec<_>>().join(" "),
         Target::Boxes(boxes) if boxes.len() == 1 => "1 box".to_string(),
         Target::Boxes(boxes) => format!("{} boxes", boxes.len()),
@@ -104,10 +109,17 @@ fn cell(sample: &Sample, options: SheetOptions) -> Image<u8> {
             for object in boxes {
                 let x = |x: f32| (x as f64 * placement.scale_x) as usize + placement.left;
                 let y = |y: f32| (y as f64 * placement.scale_y) as usize + placement.top;
-                draw_box(&mut cell, object, [x(object.x0), y(object.y0), x(object.x1), y(object.y1)]);
+                let placed = object.moved(|[x, y]| {
+                    let place = |v: f32, scale: f64, before: usize| (f64::from(v) * scale + before as f64) as f32;
+                    [place(x, placement.scale_x, placement.left), place(y, placement.scale_y, placement.top)]
+                });
+                draw_detail(&mut cell, &placed);
+                if !matches!(object.detail, Detail::Corners(_)) {
+                    draw_box(&mut cell, object, [x(object.x0), y(object.y0), x(object.x1), y(object.y1)]);
+                }
             }
         }
-        Target::Class(_) | Target::Values(_) | Target::Image(_) => {}
+        Target::Class(_) | Target::Labels(_) | Target::Values(_) | Target::Image(_) => {}
     }
     cell
 }
@@ -145,10 +157,33 @@ fn overlay(cell: &mut Image<u8>, mask: &Image<u8>, top: usize, left: usize) {
     }
 }
 
-fn draw_box(cell: &mut Image<u8>, object: &LabeledBox, [x0, y0, x1, y1]: [usize; 4]) {
+/// The color of an object's class.
+fn color_of(object: &LabeledBox) -> [u8; 3] {
     const COLORS: [[u8; 3]; 6] =
         [[255, 80, 80], [80, 220, 80], [90, 140, 255], [255, 210, 60], [230, 90, 230], [80, 220, 220]];
-    let color = COLORS[object.class as usize % COLORS.len()];
+    COLORS[object.class as usize % COLORS.len()]
+}
+
+/// Outlines and rotated boxes as lines, keypoints as dots: white where they can be seen, gray where they are hidden.
+fn draw_detail(cell: &mut Image<u8>, object: &LabeledBox) {
+    let color = color_of(object);
+    match &object.detail {
+        Detail::None => {}
+        Detail::Outline(rings) => {
+            rings.iter().for_each(|ring| pen::outline(cell, &widened(&ring.points), 1.5, color));
+        }
+        Detail::Corners(points) => pen::outline(cell, &widened(points), 2.0, color),
+        Detail::Keypoints(points) => {
+            for point in points.iter().filter(|point| point.visibility > 0) {
+                let gray = if point.visibility == 2 { 255 } else { 120 };
+                pen::dot(cell, point.at.map(f64::from), 4.0, [gray; 3]);
+            }
+        }
+    }
+}
+
+fn draw_box(cell: &mut Image<u8>, object: &LabeledBox, [x0, y0, x1, y1]: [usize; 4]) {
+    let color = color_of(object);
     let (right, bottom) = (x1.clamp(1, cell.width()) - 1, y1.clamp(1, cell.height()) - 1);
     for y in y0.min(bottom)..=bottom {
         for x in x0.min(right)..=right {

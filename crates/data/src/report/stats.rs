@@ -11,7 +11,7 @@ pub struct Statistics {
     pub samples: usize,
     /// How many images have which height, width and channels.
     pub sizes: BTreeMap<[usize; 3], usize>,
-    /// How many samples (or boxes, or pixels of masks) have which class.
+    /// How many samples (labels, boxes, or pixels of masks) have which class.
     pub classes: BTreeMap<u32, usize>,
     /// Pixels that masks mark, and all pixels of masks.
     pub marked: (u64, u64),
@@ -27,7 +27,10 @@ impl Statistics {
         self.samples += 1;
         *self.sizes.entry(sample.image.dims()).or_default() += 1;
         match &sample.target {
-            Target::Class(class) => *self.classes.entry(*class).or_default() += 1,
+            Target::Class(_) | Target::Labels(_) => {
+                let classes = sample.target.classes();
+                classes.into_iter().for_each(|class| *self.classes.entry(class).or_default() += 1);
+            }
             Target::Boxes(boxes) => boxes.iter().for_each(|object| *self.classes.entry(object.class).or_default() += 1),
             Target::Mask(mask) => {
                 self.marked.0 += mask.objects().values().iter().filter(|&&value| value != 0).count() as u64;

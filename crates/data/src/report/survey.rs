@@ -129,6 +129,7 @@ fn finding(index: usize, sample: &Sample) -> Finding {
     let mut empty_mask = false;
     match &sample.target {
         Target::Class(class) => class.hash(&mut target),
+        Target::Labels(labels) => labels.hash(&mut target),
         Target::Image(image) => image.values().hash(&mut target),
         Target::Mask(mask) => {
             mask.labels.values().hash(&mut target);

@@ -1,8 +1,12 @@
 //! The files of synthetic data sets, written on all cores.
 
-use super::{SCENE_CLASSES, SEMANTIC_CLASSES, SynthSize, create, infrared, label_lines, regression, scene, semantic};
-use super::{shapes, write_text};
-use crate::{DataError, NAMES_FILE, write_png_indexed, write_png_u8};
+use super::{
+    FIGURE_CLASSES, MovingShape, SCENE_CLASSES, SEEN, SEMANTIC_CLASSES, SynthKind, SynthSize, VEHICLE_CLASSES,
+};
+use super::{create, figures, infrared, instances, label_lines, moving, regression, scene, semantic};
+use super::{shapes, vehicles, write_text};
+use crate::{DataError, LabeledBox, NAMES_FILE, SampleRng, write_png_indexed, write_png_u8};
+use octant_imaging::Image;
 use std::fmt::Write as _;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -45,18 +49,35 @@ pub(super) fn shapes_files(folder: &Path, size: SynthSize, progress: Progress) -
     Ok(())
 }
 
-pub(super) fn scenes_files(folder: &Path, size: SynthSize, progress: Progress) -> Result<(), DataError> {
+/// Images with objects in Ultralytics' form.
+pub(super) fn object_files(
+    kind: SynthKind,
+    folder: &Path,
+    size: SynthSize,
+    progress: Progress,
+) -> Result<(), DataError> {
+    type Make = fn(usize, &mut SampleRng) -> (Image<u8>, Vec<LabeledBox>);
+    let (make, names): (Make, &[&str]) = match kind {
+        SynthKind::Instances => (instances, &SCENE_CLASSES),
+        SynthKind::Figures => (figures, &FIGURE_CLASSES),
+        SynthKind::Vehicles => (vehicles, &VEHICLE_CLASSES),
+        _ => (scene, &SCENE_CLASSES),
+    };
     for part in ["images/train", "images/val", "labels/train", "labels/val"] {
         create(&folder.join(part))?;
     }
     on_all_cores(size.count, progress, |number| {
-        let (image, objects) = scene(size.side, &mut size.rng(0, number));
+        let (image, objects) = make(size.side, &mut size.rng(0, number));
         let part = if number < size.first_test() { "train" } else { "val" };
         write_png_u8(folder.join(format!("images/{part}/{number:05}.png")), &image)?;
         write_text(&folder.join(format!("labels/{part}/{number:05}.txt")), &label_lines(&objects, size.side))
     })?;
-    let mut yaml = String::from("train: images/train\nval: images/val\nnames:\n");
-    for (class, name) in SCENE_CLASSES.iter().enumerate() {
+    let mut yaml = String::from("train: images/train\nval: images/val\n");
+    if kind == SynthKind::Figures {
+        yaml += "kpt_shape: [5, 3]\nflip_idx: [0, 2, 1, 4, 3]\n";
+    }
+    yaml += "names:\n";
+    for (class, name) in names.iter().enumerate() {
         let _ = writeln!(yaml, "  {class}: {name}");
     }
     write_text(&folder.join("data.yaml"), &yaml)
@@ -73,6 +94,35 @@ pub(super) fn semantic_files(folder: &Path, size: SynthSize, progress: Progress)
         write_png_indexed(folder.join(format!("masks/{part}/{number:05}.png")), &labels)
     })?;
     write_text(&folder.join(NAMES_FILE), &(SEMANTIC_CLASSES.join("\n") + "\n"))
+}
+
+pub(super) fn moving_files(folder: &Path, size: SynthSize, progress: Progress) -> Result<(), DataError> {
+    for part in ["img1", "gt"] {
+        create(&folder.join(part))?;
+    }
+    let lines = on_all_cores(size.count, progress, |frame| {
+        let (image, shapes) = moving(size.side, frame, &mut size.rng(0, 0));
+        let number = frame + 1;
+        write_png_u8(folder.join(format!("img1/{number:06}.png")), &image)?;
+        let mut lines = String::new();
+        for MovingShape { track, place, visibility } in shapes {
+            let (width, height, class) = (place.x1 - place.x0, place.y1 - place.y0, place.class + 1);
+            // What is hidden is not counted.
+            let flag = u8::from(visibility >= SEEN);
+            let _ = writeln!(
+                lines,
+                "{number},{track},{:.2},{:.2},{width:.2},{height:.2},{flag},{class},{visibility:.2}",
+                place.x0, place.y0
+            );
+        }
+        Ok(lines)
+    })?;
+    write_text(&folder.join("gt/gt.txt"), &lines.concat())?;
+    let (length, side) = (size.count, size.side);
+    let facts = format!(
+        "[Sequence]\nname=moving\nimDir=img1\nframeRate=30\nseqLength={length}\nimWidth={side}\nimHeight={side}\nimExt=.png\n"
+    );
+    write_text(&folder.join("seqinfo.ini"), &facts)
 }
 
 pub(super) fn regression_files(folder: &Path, size: SynthSize, progress: Progress) -> Result<(), DataError> {

@@ -4,15 +4,20 @@
 //! They let every recipe run without a download. An image depends on (seed, number) alone, so a larger set begins with
 //! the smaller one.
 
+mod figures;
 mod files;
 mod infrared;
+mod moving;
 mod outlines;
 mod scenes;
 mod shapes;
 
-use crate::{DataError, LabeledBox, SampleRng};
-use files::{infrared_files, regression_files, scenes_files, semantic_files, shapes_files};
+use crate::{DataError, Detail, LabeledBox, SampleRng};
+pub use figures::{FIGURE_CLASSES, VEHICLE_CLASSES, figure_keypoints, figures, instances, vehicles};
+use files::{infrared_files, moving_files, object_files, regression_files, semantic_files, shapes_files};
 pub use infrared::{Scene, infrared};
+pub use moving::{MovingShape, SEEN, moving};
+use octant_imaging::polygon;
 use octant_imaging::resize::{Method, Resizable};
 use octant_imaging::{Filter, Image, Semantics};
 pub use outlines::outlines;
@@ -35,8 +40,16 @@ pub enum SynthKind {
     Shapes,
     /// Scenes with boxes in Ultralytics' form: `data.yaml`, `images/train`, `images/val` and `labels/` beside them.
     Scenes,
+    /// The same scenes with outlines of the objects.
+    Instances,
+    /// People as stick figures with keypoints, in the same form.
+    Figures,
+    /// Ships and trucks with rotated boxes, in the same form.
+    Vehicles,
     /// `images/train`, `images/val` and `masks/` beside them with a class per pixel as PNG with a palette; `classes.txt`.
     Semantic,
+    /// A sequence in MOTChallenge's form: `img1/`, `gt/gt.txt` and `seqinfo.ini`.
+    Moving,
     /// `images/`, `train.csv` and `test.csv`: how many discs there are and how much they cover.
     Regression,
 }
@@ -46,7 +59,8 @@ impl SynthKind {
     pub fn usual_side(self) -> usize {
         match self {
             SynthKind::Infrared => 256,
-            SynthKind::Scenes => 320,
+            SynthKind::Scenes | SynthKind::Instances | SynthKind::Figures | SynthKind::Vehicles => 320,
+            SynthKind::Moving => 160,
             SynthKind::Semantic | SynthKind::Shapes | SynthKind::Regression => 128,
         }
     }
@@ -60,11 +74,16 @@ impl FromStr for SynthKind {
             "irstd" => Ok(SynthKind::Infrared),
             "shapes" => Ok(SynthKind::Shapes),
             "scenes" => Ok(SynthKind::Scenes),
+            "instances" => Ok(SynthKind::Instances),
+            "figures" => Ok(SynthKind::Figures),
+            "vehicles" => Ok(SynthKind::Vehicles),
             "semantic" => Ok(SynthKind::Semantic),
+            "moving" => Ok(SynthKind::Moving),
             "regression" => Ok(SynthKind::Regression),
-            other => {
-                Err(format!("there is no kind {other:?}; choose one of irstd, shapes, scenes, semantic, regression"))
-            }
+            other => Err(format!(
+                "there is no kind {other:?}; choose one of irstd, shapes, scenes, instances, figures, vehicles, semantic, moving, \
+                 regression"
+            )),
         }
     }
 }
@@ -99,8 +118,11 @@ pub fn write(
     match kind {
         SynthKind::Infrared => infrared_files(folder, size, progress),
         SynthKind::Shapes => shapes_files(folder, size, progress),
-        SynthKind::Scenes => scenes_files(folder, size, progress),
+        SynthKind::Scenes | SynthKind::Instances | SynthKind::Figures | SynthKind::Vehicles => {
+            object_files(kind, folder, size, progress)
+        }
         SynthKind::Semantic => semantic_files(folder, size, progress),
+        SynthKind::Moving => moving_files(folder, size, progress),
         SynthKind::Regression => regression_files(folder, size, progress),
     }
 }
@@ -134,12 +156,42 @@ pub fn write_regression(folder: &Path, count: usize, side: usize, seed: u64) -> 
 fn label_lines(objects: &[LabeledBox], side: usize) -> String {
     let mut lines = String::new();
     for object in objects {
-        let [x0, y0, x1, y1] = [object.x0, object.y0, object.x1, object.y1].map(|corner| corner / side as f32);
+        let [x0, y0, x1, y1] = object.corners().map(|corner| corner / side as f32);
+        if let Some(points) = line_points(&object.detail) {
+            let _ = write!(lines, "{}", object.class);
+            for [x, y] in points {
+                let _ = write!(lines, " {:.6} {:.6}", x / side as f32, y / side as f32);
+            }
+            lines.push('\n');
+            continue;
+        }
         let (center_x, center_y) = ((x0 + x1) / 2.0, (y0 + y1) / 2.0);
         // Writing to a string cannot fail.
         let _ = writeln!(lines, "{} {center_x:.6} {center_y:.6} {:.6} {:.6}", object.class, x1 - x0, y1 - y0);
+        if let Detail::Keypoints(points) = &object.detail {
+            lines.pop();
+            for point in points {
+                // What is not known lies nowhere.
+                let [x, y] = if point.visibility == 0 { [0.0; 2] } else { point.at.map(|v| v / side as f32) };
+                let _ = write!(lines, " {x:.6} {y:.6} {}", point.visibility);
+            }
+            lines.push('\n');
+        }
     }
     lines
+}
+
+/// The points of a line for an outline, of which the largest part counts, or for a rotated box.
+fn line_points(detail: &Detail) -> Option<Vec<[f32; 2]>> {
+    match detail {
+        Detail::None | Detail::Keypoints(_) => None,
+        Detail::Corners(points) => Some(points.clone()),
+        Detail::Outline(rings) => {
+            let area = |points: &[[f32; 2]]| polygon::area(&crate::objects::widened(points));
+            let parts = rings.iter().filter(|ring| !ring.is_hole);
+            parts.max_by(|a, b| area(&a.points).total_cmp(&area(&b.points))).map(|ring| ring.points.clone())
+        }
+    }
 }
 
 fn create(folder: &Path) -> Result<(), DataError> {

@@ -9,17 +9,17 @@ use octant_imaging::Image;
 pub const SCENE_CLASSES: [&str; 5] = ["disc", "ring", "square", "triangle", "cross"];
 
 /// A painted shape: where it lies and how.
-struct Shape {
-    class: usize,
-    center: [f32; 2],
-    radius: f32,
+pub(super) struct Shape {
+    pub class: usize,
+    pub center: [f32; 2],
+    pub radius: f32,
     turn: (f32, f32),
     color: [f32; 3],
     stripe: [f32; 3],
     /// Stripes per radius; 0 has none.
     frequency: f32,
     /// Half of it is cut away: it is no object.
-    is_decoy: bool,
+    pub is_decoy: bool,
 }
 
 /// The classes of a scene's pixels.
@@ -43,15 +43,21 @@ pub fn scene(side: usize, rng: &mut SampleRng) -> (Image<u8>, Vec<LabeledBox>) {
     (to_bytes(&image), boxes)
 }
 
+/// An image, the number of the shape that is seen at every pixel, and the boxes of those that are objects by their number.
+pub(super) fn instances_of_scene(
+    side: usize,
+    rng: &mut SampleRng,
+) -> (Image<u8>, Vec<usize>, Vec<(usize, LabeledBox)>) {
+    let (image, owners, shapes) = painted(side, rng);
+    let objects = shapes.iter().enumerate().filter(|(_, shape)| !shape.is_decoy);
+    let objects =
+        objects.filter_map(|(number, shape)| Some((number, visible(&owners, side, number, shape)?))).collect();
+    (to_bytes(&image), owners, objects)
+}
+
 /// An image, which shape is seen at every pixel, and the shapes.
 fn painted(side: usize, rng: &mut SampleRng) -> (Image<f32>, Vec<usize>, Vec<Shape>) {
-    let ground = field(side, (3, 3), 4, 0.6, rng);
-    let base: [f32; 3] = std::array::from_fn(|_| rng.between(0.15, 0.85));
-    let tilt: [f32; 2] = std::array::from_fn(|_| rng.between(-0.25, 0.25));
-    let mut image = Image::from_fn(side, side, 3, |row, column, channel| {
-        let (x, y) = (column as f32 / side as f32 - 0.5, row as f32 / side as f32 - 0.5);
-        base[channel] + 0.08 * ground.pixel(row, column)[0] + tilt[0] * x + tilt[1] * y
-    });
+    let (mut image, base) = ground(side, rng);
     let count = 1 + rng.below(7);
     // Which shape is seen at every pixel; later ones hide earlier ones.
     let mut owners = vec![usize::MAX; side * side];
@@ -63,7 +69,19 @@ fn painted(side: usize, rng: &mut SampleRng) -> (Image<f32>, Vec<usize>, Vec<Sha
     (image, owners, shapes)
 }
 
-fn shape(side: usize, base: &[f32; 3], rng: &mut SampleRng) -> Shape {
+/// A ground without shapes, and its mean color.
+pub(super) fn ground(side: usize, rng: &mut SampleRng) -> (Image<f32>, [f32; 3]) {
+    let ground = field(side, (3, 3), 4, 0.6, rng);
+    let base: [f32; 3] = std::array::from_fn(|_| rng.between(0.15, 0.85));
+    let tilt: [f32; 2] = std::array::from_fn(|_| rng.between(-0.25, 0.25));
+    let image = Image::from_fn(side, side, 3, |row, column, channel| {
+        let (x, y) = (column as f32 / side as f32 - 0.5, row as f32 / side as f32 - 0.5);
+        base[channel] + 0.08 * ground.pixel(row, column)[0] + tilt[0] * x + tilt[1] * y
+    });
+    (image, base)
+}
+
+pub(super) fn shape(side: usize, base: &[f32; 3], rng: &mut SampleRng) -> Shape {
     let size = side as f32;
     // As many small objects as large ones: sizes are log-uniform.
     let longest = (0.55 * size).min(300.0);
@@ -100,7 +118,7 @@ pub(super) fn distance(class: usize, u: f32, v: f32, radius: f32) -> f32 {
     }
 }
 
-fn paint(image: &mut Image<f32>, owners: &mut [usize], number: usize, shape: &Shape) {
+pub(super) fn paint(image: &mut Image<f32>, owners: &mut [usize], number: usize, shape: &Shape) {
     let side = image.width();
     let reach = |center: f32| {
         let low = (center - shape.radius - 1.0).max(0.0) as usize;
@@ -142,5 +160,5 @@ fn visible(owners: &[usize], side: usize, number: usize, shape: &Shape) -> Optio
     }
     let [x0, y0, x1, y1] = bounds.map(|bound| bound as f32);
     let enough = pixels >= 20 && pixels as f32 > 0.25 * shape.radius * shape.radius && x1 - x0 >= 5.0 && y1 - y0 >= 5.0;
-    enough.then_some(LabeledBox { class: shape.class as u32, x0, y0, x1, y1 })
+    enough.then_some(LabeledBox::new(shape.class as u32, [x0, y0, x1, y1]))
 }

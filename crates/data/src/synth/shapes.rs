@@ -32,7 +32,7 @@ fn position(side: usize, class: usize, others: &[LabeledBox], rng: &mut SampleRn
     (0..10).find_map(|_| {
         let size = rng.between(0.16, 0.4) * side as f32;
         let (x0, y0) = (rng.between(1.0, side as f32 - size - 1.0), rng.between(1.0, side as f32 - size - 1.0));
-        let object = LabeledBox { class: class as u32, x0, y0, x1: x0 + size, y1: y0 + size };
+        let object = LabeledBox::new(class as u32, [x0, y0, x0 + size, y0 + size]);
         let disjoint = |other: &LabeledBox| {
             object.x0 > other.x1 || other.x0 > object.x1 || object.y0 > other.y1 || other.y0 > object.y1
         };
@@ -48,7 +48,7 @@ fn paint(
     color: [f32; 3],
     (sin, cos): (f32, f32),
 ) -> LabeledBox {
-    let mut tight = LabeledBox { x0: f32::MAX, y0: f32::MAX, x1: 0.0, y1: 0.0, ..*object };
+    let mut tight = LabeledBox::new(object.class, [f32::MAX, f32::MAX, 0.0, 0.0]);
     let radius = (object.x1 - object.x0) / 2.0;
     let center = ((object.x0 + object.x1) / 2.0, (object.y0 + object.y1) / 2.0);
     let side = image.width();

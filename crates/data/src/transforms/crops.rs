@@ -41,9 +41,9 @@ pub(super) fn apply(step: &TransformStep, sample: &mut Sample, rng: &mut SampleR
             joint::pad(sample, [padding; 4], fill);
             random_crop(sample, size, fill, rng);
         }
-        TransformStep::RandomResizedCrop { size, scale, ratio, method } => {
-            joint::crop(sample, resized_crop_window(height, width, scale, ratio, rng));
-            joint::resize(sample, size.0, size.1, method)?;
+        TransformStep::RandomResizedCrop { .. } => {
+            joint::crop(sample, step.window(height, width, rng));
+            step.finish_window(sample)?;
         }
         TransformStep::ScaleJitterCrop { base, crop, scale, method } => {
             scale_jitter_crop(sample, base, crop, scale, method, rng)?
@@ -59,7 +59,7 @@ pub(super) fn apply(step: &TransformStep, sample: &mut Sample, rng: &mut SampleR
         }
         TransformStep::FlipHorizontally { p } => {
             if rng.chance(p) {
-                joint::flip_horizontally(sample);
+                joint::flip_horizontally(sample)?;
             }
         }
         TransformStep::FlipVertically { p } => {
@@ -82,6 +82,32 @@ pub(super) fn apply(step: &TransformStep, sample: &mut Sample, rng: &mut SampleR
         _ => unreachable!("the caller sends only steps that move pixels"),
     }
     Ok(())
+}
+
+/// Steps that cut a window out of the image, which depends on its size alone, and change only what is in it.
+impl TransformStep {
+    /// Whether this is such a step.
+    pub(super) fn begins_with_window(&self) -> bool {
+        matches!(self, TransformStep::RandomResizedCrop { .. })
+    }
+
+    /// The window; the whole image for other steps.
+    pub(super) fn window(&self, height: usize, width: usize, rng: &mut SampleRng) -> PixelWindow {
+        match *self {
+            TransformStep::RandomResizedCrop { scale, ratio, .. } => {
+                resized_crop_window(height, width, scale, ratio, rng)
+            }
+            _ => PixelWindow { top: 0, left: 0, height, width },
+        }
+    }
+
+    /// What the step does to the window.
+    pub(super) fn finish_window(&self, sample: &mut Sample) -> Result<(), String> {
+        match *self {
+            TransformStep::RandomResizedCrop { size, method, .. } => joint::resize(sample, size.0, size.1, method),
+            _ => Ok(()),
+        }
+    }
 }
 
 fn center_crop(sample: &mut Sample, (height, width): (usize, usize)) {

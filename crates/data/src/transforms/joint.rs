@@ -1,6 +1,6 @@
 //! Motions of a whole sample: image, mask and boxes together.
 
-use crate::{AnyImage, LabelMask, LabeledBox, Sample, Target};
+use crate::{AnyImage, Detail, LabelMask, LabeledBox, Sample, Target};
 use octant_imaging::affine::{Affine, transform};
 use octant_imaging::geometry::{self, Border, PixelWindow};
 use octant_imaging::resize::{Method, Resizable, fit_frame};
@@ -32,7 +32,7 @@ pub(super) fn resize(sample: &mut Sample, height: usize, width: usize, method: M
         Target::Mask(mask) => mask.labels = mask.labels.resize(height, width, mask_method(method)).map_err(problem)?,
         Target::Image(image) => *image = image.resize(height, width, method).map_err(problem)?,
         Target::Boxes(boxes) => move_boxes(boxes, |x, y| (x * scale_x, y * scale_y), height, width),
-        Target::Class(_) | Target::Values(_) => {}
+        Target::Class(_) | Target::Labels(_) | Target::Values(_) => {}
     }
     Ok(())
 }
@@ -48,7 +48,7 @@ pub(super) fn crop(sample: &mut Sample, window: PixelWindow) {
     match &mut sample.target {
         Target::Mask(LabelMask { labels: image, .. }) | Target::Image(image) => *image = geometry::crop(image, window),
         Target::Boxes(boxes) => move_boxes(boxes, |x, y| (x - dx, y - dy), window.height, window.width),
-        Target::Class(_) | Target::Values(_) => {}
+        Target::Class(_) | Target::Labels(_) | Target::Values(_) => {}
     }
 }
 
@@ -70,18 +70,26 @@ pub(super) fn pad(sample: &mut Sample, around: [usize; 4], fill: u8) {
         Target::Boxes(boxes) => {
             move_boxes(boxes, |x, y| (x + around[1] as f32, y + around[0] as f32), height, width);
         }
-        Target::Class(_) | Target::Values(_) => {}
+        Target::Class(_) | Target::Labels(_) | Target::Values(_) => {}
     }
 }
 
-pub(super) fn flip_horizontally(sample: &mut Sample) {
-    let (height, width) = size(sample);
+pub(super) fn flip_horizontally(sample: &mut Sample) -> Result<(), String> {
+    let (_, width) = size(sample);
+    if let Target::Boxes(boxes) = &sample.target
+        && boxes.iter().any(|object| matches!(object.detail, Detail::Keypoints(_)))
+    {
+        return Err("left and right keypoints change places in a flipped image; use `augment.fliplr` for them".into());
+    }
     with_image!(&mut sample.image, image => geometry::flip_horizontally(image));
     match &mut sample.target {
         Target::Mask(LabelMask { labels: image, .. }) | Target::Image(image) => geometry::flip_horizontally(image),
-        Target::Boxes(boxes) => move_boxes(boxes, |x, y| (width as f32 - x, y), height, width),
-        Target::Class(_) | Target::Values(_) => {}
+        Target::Boxes(boxes) => {
+            boxes.iter_mut().for_each(|object| *object = object.mirrored(width as f32, None));
+        }
+        Target::Class(_) | Target::Labels(_) | Target::Values(_) => {}
     }
+    Ok(())
 }
 
 pub(super) fn flip_vertically(sample: &mut Sample) {
@@ -90,7 +98,7 @@ pub(super) fn flip_vertically(sample: &mut Sample) {
     match &mut sample.target {
         Target::Mask(LabelMask { labels: image, .. }) | Target::Image(image) => geometry::flip_vertically(image),
         Target::Boxes(boxes) => move_boxes(boxes, |x, y| (x, height as f32 - y), height, width),
-        Target::Class(_) | Target::Values(_) => {}
+        Target::Class(_) | Target::Labels(_) | Target::Values(_) => {}
     }
 }
 
@@ -109,7 +117,7 @@ pub(super) fn affine(sample: &mut Sample, map: &Affine, filter: Filter, fill: u8
             };
             move_boxes(boxes, moved, height, width);
         }
-        Target::Class(_) | Target::Values(_) => {}
+        Target::Class(_) | Target::Labels(_) | Target::Values(_) => {}
     }
     Ok(())
 }
@@ -118,15 +126,8 @@ pub(super) fn affine(sample: &mut Sample, map: &Affine, filter: Filter, fill: u8
 /// pixel is left.
 fn move_boxes(boxes: &mut Vec<LabeledBox>, corner: impl Fn(f32, f32) -> (f32, f32), height: usize, width: usize) {
     for object in boxes.iter_mut() {
-        let LabeledBox { x0, y0, x1, y1, .. } = *object;
-        let corners = [(x0, y0), (x1, y0), (x0, y1), (x1, y1)].map(|(x, y)| corner(x, y));
-        let bounds = |values: [f32; 4], limit: usize| {
-            let low = values.into_iter().fold(f32::INFINITY, f32::min);
-            let high = values.into_iter().fold(f32::NEG_INFINITY, f32::max);
-            (low.clamp(0.0, limit as f32), high.clamp(0.0, limit as f32))
-        };
-        (object.x0, object.x1) = bounds(corners.map(|(x, _)| x), width);
-        (object.y0, object.y1) = bounds(corners.map(|(_, y)| y), height);
+        *object = object.moved(|[x, y]| corner(x, y).into());
+        object.clip([0.0, 0.0, width as f32, height as f32]);
     }
     boxes.retain(|object| object.x1 - object.x0 >= 1.0 && object.y1 - object.y0 >= 1.0);
 }

@@ -13,7 +13,7 @@ mod presets;
 mod ranges;
 mod step;
 
-use crate::{AnyImage, DataError, Sample, SampleRng, Transform};
+use crate::{AnyImage, DataError, Dataset, Sample, SampleRng, Transform};
 pub use placed::Placed;
 use serde::{Deserialize, Serialize};
 use step::StepGroup;
@@ -34,12 +34,33 @@ impl Pipeline {
     }
 }
 
-impl Transform for Pipeline {
-    fn apply(&self, mut sample: Sample, rng: &mut SampleRng) -> Result<Sample, DataError> {
-        for (number, step) in self.steps.iter().enumerate() {
+impl Pipeline {
+    /// Applies the steps from this one on.
+    fn apply_from(&self, first: usize, mut sample: Sample, rng: &SampleRng) -> Result<Sample, DataError> {
+        for (number, step) in self.steps.iter().enumerate().skip(first) {
             step.apply(&mut sample, &mut rng.fork(number as u64)).map_err(DataError::Request)?;
         }
         Ok(sample)
+    }
+}
+
+impl Transform for Pipeline {
+    fn apply(&self, sample: Sample, rng: &mut SampleRng) -> Result<Sample, DataError> {
+        self.apply_from(0, sample, rng)
+    }
+
+    /// Where the first step cuts a window out of the image, only that is decoded, if the data set can do so.
+    fn prepare(&self, dataset: &dyn Dataset, index: usize, rng: &mut SampleRng) -> Result<Sample, DataError> {
+        if let Some(first) = self.steps.first().filter(|step| step.begins_with_window()) {
+            first.check().map_err(DataError::Request)?;
+            let mut stream = rng.fork(0);
+            if let Some(sample) = dataset.window(index, &mut |height, width| first.window(height, width, &mut stream)) {
+                let mut sample = sample?;
+                first.finish_window(&mut sample).map_err(DataError::Request)?;
+                return self.apply_from(1, sample, rng);
+            }
+        }
+        self.apply(dataset.get(index)?, rng)
     }
 }
 

@@ -1,19 +1,24 @@
 //! Planes of components to rows of pixels, to the bit as libjpeg does it: chroma is interpolated, fractions have 16 bits.
 
 use super::header::{Colors, Frame};
+use super::region::Region;
 use super::scan::Plane;
+use octant_imaging::geometry::PixelWindow;
 use octant_imaging::lanes::pack;
 use octant_imaging::vectorized;
+use std::ops::Range;
 
-/// The pixels of an image, row by row.
-pub(super) fn to_rgb(frame: &Frame, colors: Colors, planes: &[Plane; 3]) -> Vec<u8> {
-    let width = frame.width;
-    let mut pixels = Vec::with_capacity(frame.height * width * 3);
+/// The pixels of a region, row by row.
+pub(super) fn to_rgb(frame: &Frame, colors: Colors, planes: &[Plane; 3], region: &Region) -> Vec<u8> {
+    let PixelWindow { top, left, height, width } = region.window;
+    let mut pixels = Vec::with_capacity(height * width * 3);
     let mut line = vec![0; 3 * width];
-    let mut sampled: Vec<Sampled> = (0..frame.components.len()).map(|number| Sampled::new(frame, number)).collect();
+    let sampled = (0..frame.components.len()).map(|number| Sampled::new(frame, number, region));
+    let mut sampled: Vec<Sampled> = sampled.collect();
     let mut lanes = vec![[0; 4]; width];
-    for row in 0..frame.height {
-        let mut rows = sampled.iter_mut().zip(planes).map(|(sampled, plane)| &sampled.row(plane, row)[..width]);
+    let inside = left - region.left()..left - region.left() + width;
+    for row in top..top + height {
+        let mut rows = sampled.iter_mut().zip(planes).map(|(sampled, plane)| &sampled.row(plane, row)[inside.clone()]);
         let first = rows.next().unwrap_or_default();
         let [second, third] = [(); 2].map(|()| rows.next().unwrap_or(first));
         match colors {
@@ -26,44 +31,53 @@ pub(super) fn to_rgb(frame: &Frame, colors: Colors, planes: &[Plane; 3]) -> Vec<
     pixels
 }
 
-/// The pixels of an image of one component.
-pub(super) fn to_gray(frame: &Frame, plane: &Plane) -> Vec<u8> {
-    plane.values.chunks_exact(plane.stride).take(frame.height).flat_map(|row| &row[..frame.width]).copied().collect()
+/// The pixels of a region of an image of one component.
+pub(super) fn to_gray(plane: &Plane, region: &Region) -> Vec<u8> {
+    let PixelWindow { top, left, height, width } = region.window;
+    let rows = plane.values.chunks_exact(plane.stride).skip(top).take(height);
+    rows.flat_map(|row| &row[left..left + width]).copied().collect()
 }
 
-/// How a component was sampled, with memory for its rows.
+/// How a component was sampled in the columns of a region, with memory for its rows.
 struct Sampled {
     height: usize,
-    width: usize,
+    /// The component's columns in the region.
+    columns: Range<usize>,
     /// Pixels of the image per pixel, across and down.
     coarse: [usize; 2],
+    /// Whether the component is wide enough for interpolation across.
+    is_wide: bool,
     sums: Vec<u16>,
     output: Vec<u8>,
 }
 
 impl Sampled {
-    fn new(frame: &Frame, number: usize) -> Sampled {
+    fn new(frame: &Frame, number: usize, region: &Region) -> Sampled {
         let component = &frame.components[number];
         let [width, height] = frame.pixels_of(component);
         let coarse = [0, 1].map(|axis| frame.finest[axis] / component.sampling[axis]);
-        Sampled { height, width, coarse, sums: vec![0; width], output: vec![0; width * coarse[0]] }
+        let [blocks, _] = region.blocks(component);
+        let columns = 8 * blocks.start..(8 * blocks.end).min(width);
+        let (sums, output) = (vec![0; columns.len()], vec![0; columns.len() * coarse[0]]);
+        Sampled { height, columns, coarse, is_wide: width > 2, sums, output }
     }
 
-    /// A row as wide as the image or a little wider. Where a component is half as fine, it is interpolated from a quarter of
+    /// A row as wide as the region or a little wider. Where a component is half as fine, it is interpolated from a quarter of
     /// the neighbors and three quarters of the nearest; otherwise, and in images too narrow for that, pixels are repeated.
+    /// Neighbors beyond the region's sides are missing, which its margin allows for.
     fn row<'a>(&'a mut self, plane: &'a Plane, row: usize) -> &'a [u8] {
-        let line = |row: usize| &plane.values[row * plane.stride..][..self.width];
+        let line = |row: usize| &plane.values[row * plane.stride..][self.columns.clone()];
         let near = row / self.coarse[1];
         let far = if row.is_multiple_of(2) { near.saturating_sub(1) } else { (near + 1).min(self.height - 1) };
         match self.coarse {
             [1, 1] => return line(row),
             [1, 2] => blend_rows(line(near), line(far), 1 + row as u16 % 2, &mut self.output),
             // Without interpolation down the columns, fractions have two bits less and other halves are rounded up.
-            [2, 1] if self.width > 2 => {
+            [2, 1] if self.is_wide => {
                 self.sums.iter_mut().zip(line(row)).for_each(|(sum, &value)| *sum = u16::from(value));
                 widen(&self.sums, &mut self.output, 2, [1, 2]);
             }
-            [2, 2] if self.width > 2 => {
+            [2, 2] if self.is_wide => {
                 add_rows(line(near), line(far), &mut self.sums);
                 widen(&self.sums, &mut self.output, 4, [8, 7]);
             }

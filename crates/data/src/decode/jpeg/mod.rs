@@ -10,12 +10,15 @@ mod color;
 mod header;
 mod huffman;
 mod progressive;
+mod region;
 mod scan;
 mod transform;
 
-use super::{Channels, DecodeLimits, Decoded, Orientation, image};
+use super::{Channels, ChooseWindow, DecodeLimits, Decoded, Orientation, image};
 use crate::AnyImage;
-use header::{Colors, Next, Segments};
+use header::{Colors, Frame, Next, Scan, Segments};
+use octant_imaging::geometry::PixelWindow;
+use region::Region;
 use scan::Plane;
 use std::cell::RefCell;
 use zune_core::bytestream::ZCursor;
@@ -56,51 +59,76 @@ thread_local! {
     static PLANES: RefCell<[Plane; 3]> = RefCell::default();
 }
 
-/// A file that is whole and of a kind that is decoded here; nothing for any other.
+/// The part of an image that `choose` names for its upright size, of a file that is whole and of a kind that is decoded here;
+/// nothing for any other.
+pub(super) fn decode_window(
+    bytes: &[u8],
+    channels: Channels,
+    limits: &DecodeLimits,
+    choose: &mut ChooseWindow,
+) -> Option<Decoded> {
+    (!is_cut_off(bytes)).then(|| decode_part(bytes, channels, limits, choose))?
+}
+
+/// A whole image; nothing for a file that is not decoded here.
 fn decode_whole(bytes: &[u8], channels: Channels, limits: &DecodeLimits) -> Option<Decoded> {
+    decode_part(bytes, channels, limits, &mut |height, width| PixelWindow { top: 0, left: 0, height, width })
+}
+
+fn decode_part(bytes: &[u8], channels: Channels, limits: &DecodeLimits, choose: &mut ChooseWindow) -> Option<Decoded> {
     let mut segments = Segments::new(bytes)?;
+    let Next::Scan(scan) = segments.next()? else { return None };
+    let frame = segments.frame.as_ref()?;
+    limits.check(frame.height, frame.width).ok()?;
+    let orientation = segments.exif.map(Orientation::from_exif).unwrap_or_default();
+    let size = (frame.height, frame.width);
+    let (height, width) = orientation.upright_size(size);
+    let region = Region::new(frame, orientation.stored_window(choose(height, width), size));
     PLANES.with_borrow_mut(|planes| {
-        let read = read_planes(&mut segments, limits, planes);
+        let read = read_planes(&mut segments, scan, &region, planes);
         let frame = segments.frame.as_ref()?;
         let colors = segments.colors()?;
-        let pixels = read.map(|()| match colors {
-            Colors::Gray if channels != Channels::Rgb => (color::to_gray(frame, &planes[0]), 1),
-            _ => (color::to_rgb(frame, colors, planes), 3),
-        });
+        let pixels = read.map(|()| pixels(frame, colors, channels, &region, planes));
         if planes[0].values.len() > LARGEST_KEPT {
             *planes = Default::default();
         }
         let (pixels, count) = pixels?;
-        let orientation = segments.exif.map(Orientation::from_exif).unwrap_or_default();
-        Some(Decoded { image: AnyImage::U8(image(frame.height, frame.width, count, pixels).ok()?), orientation })
+        let PixelWindow { height, width, .. } = region.window;
+        Some(Decoded { image: AnyImage::U8(image(height, width, count, pixels).ok()?), orientation })
     })
 }
 
-/// Fills all planes; nothing when the data is damaged.
-fn read_planes(segments: &mut Segments, limits: &DecodeLimits, planes: &mut [Plane; 3]) -> Option<()> {
+/// The pixels of a region and how many channels they have.
+fn pixels(frame: &Frame, colors: Colors, channels: Channels, region: &Region, planes: &[Plane; 3]) -> (Vec<u8>, usize) {
+    match colors {
+        Colors::Gray if channels != Channels::Rgb => (color::to_gray(&planes[0], region), 1),
+        _ => (color::to_rgb(frame, colors, planes, region), 3),
+    }
+}
+
+/// Fills the planes where the region needs them; nothing when the data is damaged.
+fn read_planes(segments: &mut Segments, scan: Scan, region: &Region, planes: &mut [Plane; 3]) -> Option<()> {
     #[cfg(target_arch = "x86_64")]
     if std::is_x86_feature_detected!("avx2") && std::is_x86_feature_detected!("bmi2") {
         // SAFETY: the processor has AVX2 and BMI2.
-        return unsafe { read_planes_x86(segments, limits, planes) };
+        return unsafe { read_planes_x86(segments, scan, region, planes) };
     }
-    read_planes_with(segments, limits, planes)
+    read_planes_with(segments, scan, region, planes)
 }
 
 /// Shifts by numbers that are not constant are three times as fast with BMI2.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,bmi2")]
-fn read_planes_x86(segments: &mut Segments, limits: &DecodeLimits, planes: &mut [Plane; 3]) -> Option<()> {
-    read_planes_with(segments, limits, planes)
+fn read_planes_x86(segments: &mut Segments, scan: Scan, region: &Region, planes: &mut [Plane; 3]) -> Option<()> {
+    read_planes_with(segments, scan, region, planes)
 }
 
 #[inline(always)]
-fn read_planes_with(segments: &mut Segments, limits: &DecodeLimits, planes: &mut [Plane; 3]) -> Option<()> {
-    let Next::Scan(scan) = segments.next()? else { return None };
+fn read_planes_with(segments: &mut Segments, scan: Scan, region: &Region, planes: &mut [Plane; 3]) -> Option<()> {
     let frame = segments.frame.as_ref()?;
-    limits.check(frame.height, frame.width).ok()?;
     match scan.is_whole(frame) {
-        true => scan.read_whole(frame, segments.rest, planes),
-        false => progressive::read(segments, scan, planes),
+        true => scan.read_whole(frame, segments.rest, region, planes),
+        false => progressive::read(segments, scan, region, planes),
     }
 }
 

@@ -3,8 +3,10 @@
 use super::bits::Bits;
 use super::header::{Frame, Next, Quantization, Scan, Segments};
 use super::huffman::Huffman;
+use super::region::Region;
 use super::scan::{self, Memory, Places, Plane, ZIGZAG, for_blocks};
 use super::transform::{self, Coefficients};
+use std::ops::Range;
 
 /// The coefficients of a component.
 struct Grid {
@@ -58,7 +60,7 @@ impl Band<'_> {
 
 /// Reads the given scan and all that follow. Nothing when one is damaged or bits are missing after the last.
 #[inline(always)]
-pub(super) fn read(segments: &mut Segments, mut scan: Scan, planes: &mut [Plane; 3]) -> Option<()> {
+pub(super) fn read(segments: &mut Segments, mut scan: Scan, region: &Region, planes: &mut [Plane; 3]) -> Option<()> {
     let mut grids = Vec::new();
     for component in &segments.frame.as_ref()?.components {
         let [across, down] = segments.frame.as_ref()?.blocks_of(component);
@@ -76,20 +78,20 @@ pub(super) fn read(segments: &mut Segments, mut scan: Scan, planes: &mut [Plane;
     frame.allot(planes);
     for ((component, grid), plane) in frame.components.iter().zip(&grids).zip(planes) {
         grid.missing.iter().all(|&missing| missing == Some(0)).then_some(())?;
-        to_pixels(grid, component.quantization.as_ref()?, plane);
+        to_pixels(grid, region.blocks(component), component.quantization.as_ref()?, plane);
     }
     Some(())
 }
 
 #[inline(always)]
-fn to_pixels(grid: &Grid, quantization: &Quantization, plane: &mut Plane) {
+fn to_pixels(grid: &Grid, [columns, rows]: [Range<usize>; 2], quantization: &Quantization, plane: &mut Plane) {
     let mut factors: Coefficients = [[0; 8]; 8];
     ZIGZAG
         .iter()
         .zip(quantization)
         .for_each(|(&at, &factor)| factors[at as usize / 8][at as usize % 8] = factor as i16);
-    let rows = grid.blocks.chunks_exact(grid.across).enumerate();
-    for (row, (column, block)) in rows.flat_map(|(row, blocks)| blocks.iter().enumerate().map(move |at| (row, at))) {
+    for (row, column) in rows.flat_map(|row| columns.clone().map(move |column| (row, column))) {
+        let block = &grid.blocks[row * grid.across + column];
         let target = &mut plane.values[8 * row * plane.stride + 8 * column..];
         let mut product = *block;
         let pairs = product.as_flattened_mut().iter_mut().zip(factors.as_flattened());
@@ -173,7 +175,7 @@ fn read_band(
     while index <= last {
         let entry = code.next(&mut bits)?;
         let value = match entry.size() {
-            0 => entry.value(),
+            0 => 0,
             size => bits.signed(size),
         };
         if value == 0 && entry.zeros() < 16 {
@@ -206,7 +208,7 @@ fn refine_band(
     while left != 0 && memory.empty == 0 {
         let entry = code.next(&mut bits)?;
         let value = match entry.size() {
-            0 => entry.value(),
+            0 => 0,
             1 => bits.signed(1),
             _ => return None,
         };

@@ -2,6 +2,7 @@
 
 use super::bits::Bits;
 use super::header::{Component, Frame, Part, Quantization, Scan};
+use super::region::Region;
 use super::transform::{self, Coefficients};
 
 /// Runs a block of code for every block of a scan, with the position of its part in the scan, its row and its column. Gives what
@@ -96,15 +97,23 @@ impl Scan {
         Order { units, sampling, restart: self.restart }
     }
 
-    /// Fills all planes by a scan that holds the whole image. Nothing when anything but the image's end follows.
+    /// Fills the planes in a region by a scan that holds the whole image. Nothing when anything but the image's end follows.
     #[inline(always)]
-    pub fn read_whole(&self, frame: &Frame, data: &[u8], planes: &mut [Plane; 3]) -> Option<()> {
+    pub fn read_whole(&self, frame: &Frame, data: &[u8], region: &Region, planes: &mut [Plane; 3]) -> Option<()> {
         let places = |component: &Component| component.quantization.as_ref().map(places);
         let places = frame.components.iter().map(places).collect::<Option<Vec<Places>>>()?;
         frame.allot(planes);
-        let rest = for_blocks!(self.order(frame), data, |bits, memory, number, [row, column]| {
-            let mut block: Coefficients = [[0; 8]; 8];
+        let wanted: Vec<_> = frame.components.iter().map(|component| region.blocks(component)).collect();
+        let mut order = self.order(frame);
+        order.units[1] = order.units[1].min(wanted[0][1].end.div_ceil(order.sampling[0][1]));
+        let rest = for_blocks!(order, data, |bits, memory, number, [row, column]| {
             let level = &mut memory.levels[number];
+            let [columns, rows] = &wanted[number];
+            if !rows.contains(&row) || !columns.contains(&column) {
+                skip_block(&mut bits, &self.parts[number], level)?;
+                continue;
+            }
+            let mut block: Coefficients = [[0; 8]; 8];
             let count = read_block(&mut bits, &self.parts[number], &places[number], level, &mut block)?;
             let Plane { values, stride } = &mut planes[number];
             let target = &mut values[8 * row * *stride + 8 * column..];
@@ -113,7 +122,7 @@ impl Scan {
                 _ => transform::inverse(&block, target, *stride),
             }
         });
-        rest?.starts_with(&[0xff, 0xd9]).then_some(())
+        (region.ends_early || rest?.starts_with(&[0xff, 0xd9])).then_some(())
     }
 }
 
@@ -152,7 +161,7 @@ pub(super) struct Memory {
 pub(super) fn read_first(bits: &mut Bits, part: &Part) -> Option<i32> {
     let first = part.first.as_ref()?.next(bits)?;
     Some(match first.size() {
-        0 => first.value(),
+        0 => 0,
         size => bits.signed(size),
     })
 }
@@ -175,20 +184,41 @@ pub(super) fn read_block(
     while index < 64 {
         let entry = others.next(&mut bits)?;
         index += entry.zeros() as usize;
-        let value = match entry.size() {
-            0 => entry.value(),
-            size => bits.signed(size),
-        };
-        if value == 0 {
+        if entry.size() == 0 {
             if entry.zeros() == 16 {
                 continue;
             }
             break;
         }
+        let value = bits.signed(entry.size());
         let (position, factor) = *places.get(index)?;
         coefficients[position as usize & 63] = (value as i16).wrapping_mul(factor);
         index += 1;
     }
     *shared = bits;
     Some(index)
+}
+
+/// Goes over the coefficients of a block and remembers the first one's level.
+#[inline(always)]
+fn skip_block(shared: &mut Bits, part: &Part, level: &mut i32) -> Option<()> {
+    let mut bits = *shared;
+    *level = level.wrapping_add(read_first(&mut bits, part)?);
+    let others = part.others.as_deref()?;
+    let mut index = 1;
+    while index < 64 {
+        let entry = others.next(&mut bits)?;
+        index += entry.zeros();
+        if entry.size() == 0 {
+            if entry.zeros() == 16 {
+                continue;
+            }
+            break;
+        }
+        bits.consume(entry.size());
+        (index < 64).then_some(())?;
+        index += 1;
+    }
+    *shared = bits;
+    Some(())
 }

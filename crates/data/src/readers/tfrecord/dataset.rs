@@ -1,10 +1,10 @@
 //! TFRecord files as a data set.
 
 use super::{Example, RecordReader};
-use crate::decode::{DecodeOptions, decode};
+use crate::decode::{ChooseWindow, DecodeOptions, decode, decode_window};
 use crate::readers::mask_form::MaskForm;
 use crate::readers::masked::names_beside;
-use crate::{DataError, Dataset, LabeledBox, Sample, Target};
+use crate::{AnyImage, DataError, Dataset, LabeledBox, Sample, Target};
 use flate2::read::MultiGzDecoder;
 use octant_tensor::Bytes;
 use std::fs::File;
@@ -19,6 +19,8 @@ const LARGEST_UNPACKED: u64 = 4 << 30;
 pub enum RecordTarget {
     /// A class: an integer.
     Class,
+    /// Any number of classes: integers.
+    Labels,
     /// Numbers to regress: floats or integers.
     Values,
     /// Boxes, as TensorFlow's detection API keeps them: `KEY/bbox/xmin` and so on in shares of the image, and
@@ -32,13 +34,20 @@ pub enum RecordTarget {
 
 impl RecordTarget {
     /// All of them, in the order in which records are searched for one.
-    const ALL: [RecordTarget; 5] =
-        [RecordTarget::Class, RecordTarget::Boxes, RecordTarget::Mask, RecordTarget::Image, RecordTarget::Values];
+    const ALL: [RecordTarget; 6] = [
+        RecordTarget::Class,
+        RecordTarget::Labels,
+        RecordTarget::Boxes,
+        RecordTarget::Mask,
+        RecordTarget::Image,
+        RecordTarget::Values,
+    ];
 
     /// The name of the feature; of boxes, what the names of their features begin with.
     pub fn usual_key(self) -> &'static str {
         match self {
             RecordTarget::Class => "image/class/label",
+            RecordTarget::Labels => "image/labels",
             RecordTarget::Values => "image/values",
             RecordTarget::Boxes => "image/object",
             RecordTarget::Mask => "image/mask/encoded",
@@ -79,6 +88,7 @@ impl TfRecordKeys {
             match target {
                 RecordTarget::Class => example.int(key).is_some(),
                 RecordTarget::Values => example.floats(key).is_some(),
+                RecordTarget::Labels => example.features.contains_key(key),
                 RecordTarget::Boxes => example.features.contains_key(&format!("{key}/{BOX_CLASSES}")),
                 RecordTarget::Mask | RecordTarget::Image => example.bytes(key).is_some(),
             }
@@ -181,6 +191,7 @@ fn contents(path: &Path) -> Result<Bytes, DataError> {
 fn largest_class(example: &Example, target: RecordTarget, label: &str) -> i64 {
     match target {
         RecordTarget::Class => example.int(label).unwrap_or(-1),
+        RecordTarget::Labels => example.ints(label).iter().copied().max().unwrap_or(-1),
         RecordTarget::Boxes => example.ints(&format!("{label}/{BOX_CLASSES}")).iter().copied().max().unwrap_or(-1),
         RecordTarget::Values | RecordTarget::Mask | RecordTarget::Image => -1,
     }
@@ -197,17 +208,17 @@ fn boxes(example: &Example, label: &str, height: usize, width: usize) -> Option<
             let side = if corner % 2 == 0 { width } else { height };
             (f64::from(corners[corner][index]) * side as f64) as f32
         });
-        Some(LabeledBox { class, x0, y0, x1, y1 })
+        Some(LabeledBox::new(class, [x0, y0, x1, y1]))
     };
     if is_whole { (0..classes.len()).map(at).collect() } else { None }
 }
 
-impl Dataset for TfRecordDataset {
-    fn len(&self) -> usize {
-        self.records.len()
-    }
+/// Decodes the contents of an image file.
+type DecodeImage<'a> = dyn FnMut(&[u8]) -> Result<AnyImage, String> + 'a;
 
-    fn get(&self, index: usize) -> Result<Sample, DataError> {
+impl TfRecordDataset {
+    /// The sample of a record, its image by `decode`.
+    fn read(&self, index: usize, decode_image: &mut DecodeImage) -> Result<Sample, DataError> {
         let example = self.example(index)?;
         let path = &self.files[self.records[index].0 as usize].0;
         let problem = |problem: String| DataError::malformed(path, problem);
@@ -219,13 +230,21 @@ impl Dataset for TfRecordDataset {
             ))
         };
         let encoded = |name: &str| example.bytes(name).ok_or_else(|| missing(name));
-        let image = decode(encoded(&self.image)?, &self.options).map_err(problem)?;
+        let image = decode_image(encoded(&self.image)?).map_err(problem)?;
         let [height, width, _] = image.dims();
         let label = &self.label;
         let target = match self.target {
             RecordTarget::Class => {
                 let class = example.int(label).and_then(|class| u32::try_from(class).ok());
                 Target::Class(class.ok_or_else(|| missing(label))?)
+            }
+            RecordTarget::Labels => {
+                let mut labels = vec![false; self.classes.len()];
+                for class in example.ints(label) {
+                    let has = usize::try_from(*class).ok().and_then(|class| labels.get_mut(class));
+                    *has.ok_or_else(|| problem(format!("a record has the label {class}, which is no class")))? = true;
+                }
+                Target::Labels(labels)
             }
             RecordTarget::Values => Target::Values(example.floats(label).ok_or_else(|| missing(label))?),
             RecordTarget::Boxes => {
@@ -242,6 +261,21 @@ impl Dataset for TfRecordDataset {
             }
         };
         Ok(Sample { image, target })
+    }
+}
+
+impl Dataset for TfRecordDataset {
+    fn len(&self) -> usize {
+        self.records.len()
+    }
+
+    fn get(&self, index: usize) -> Result<Sample, DataError> {
+        self.read(index, &mut |bytes| decode(bytes, &self.options))
+    }
+
+    fn window(&self, index: usize, choose: &mut ChooseWindow) -> Option<Result<Sample, DataError>> {
+        let is_still = matches!(self.target, RecordTarget::Class | RecordTarget::Values);
+        is_still.then(|| self.read(index, &mut |bytes| decode_window(bytes, &self.options, choose)))
     }
 
     fn class_names(&self) -> &[String] {

@@ -4,7 +4,7 @@ use super::dataset::{BOX_CLASSES, CORNERS, PATH};
 use super::{Example, Feature, RecordTarget, TfRecordKeys, write_record};
 use crate::encode::encode_mask;
 use crate::packed::paths;
-use crate::readers::write_names;
+use crate::readers::{BOXES_ALONE, write_names};
 use crate::{AnyImage, DataError, Dataset, Sample, Target, encode_png};
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -48,9 +48,14 @@ fn example(sample: &Sample, path: &str) -> Result<Example, String> {
     put(PATH, Feature::Bytes(vec![path.as_bytes().to_vec()]));
     match &sample.target {
         Target::Class(class) => put(RecordTarget::Class.usual_key(), Feature::Ints(vec![i64::from(*class)])),
+        Target::Labels(_) => {
+            let classes = sample.target.classes().into_iter().map(i64::from).collect();
+            put(RecordTarget::Labels.usual_key(), Feature::Ints(classes));
+        }
         Target::Values(values) => put(RecordTarget::Values.usual_key(), Feature::Floats(values.clone())),
         Target::Mask(mask) => put(RecordTarget::Mask.usual_key(), Feature::Bytes(vec![encode_mask(mask)?])),
         Target::Image(image) => put(RecordTarget::Image.usual_key(), encoded(&AnyImage::U8(image.clone()))?),
+        Target::Boxes(boxes) if boxes.iter().any(|object| !object.detail.is_none()) => return Err(BOXES_ALONE.into()),
         Target::Boxes(boxes) => {
             let [height, width, _] = sample.image.dims();
             let key = RecordTarget::Boxes.usual_key();

@@ -18,9 +18,11 @@ pub mod confidence;
 mod detection;
 pub mod features;
 pub mod images;
+pub mod labels;
 pub mod masks;
 pub mod pixels;
 pub mod roc;
+pub mod tracks;
 pub mod values;
 
 pub use detection::Detection;

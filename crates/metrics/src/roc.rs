@@ -130,6 +130,44 @@ impl Roc {
         points.filter(|point| point[0].is_finite()).collect()
     }
 
+    /// The mean precision over all positives, each at the threshold that catches it just so (scikit-learn's
+    /// `average_precision_score`). NaN without positives.
+    pub fn average_precision(&self) -> f64 {
+        if self.positives() == 0.0 {
+            return f64::NAN;
+        }
+        let points = self.precision_recall();
+        let before = std::iter::once(0.0).chain(points.iter().map(|[recall, _]| *recall));
+        points.iter().zip(before).map(|([recall, precision], before)| (recall - before) * precision).sum()
+    }
+
+    /// How many were true.
+    pub fn positives(&self) -> f64 {
+        self.counts.values().map(|counts| counts[1]).sum()
+    }
+
+    /// The score from which on the F1 is highest, halfway to the next lower one, and that F1; the strictest of several. None
+    /// without positives.
+    pub fn best_threshold(&self) -> Option<(f64, f64)> {
+        let caught = self.caught();
+        let positives = caught.last().map_or(0.0, |totals| totals[1]);
+        let mut scores: Vec<u32> = self.counts.keys().copied().collect();
+        scores.sort_unstable_by(|a, b| b.cmp(a));
+        let mut best: Option<(usize, f64)> = None;
+        for (at, [alarms, hits]) in caught.iter().enumerate() {
+            let f1 = ratio(2.0 * hits, hits + alarms + positives);
+            if *hits > 0.0 && best.is_none_or(|(_, most)| f1 > most) {
+                best = Some((at, f1));
+            }
+        }
+        let score = |at: usize| scores.get(at).map(|&bits| f64::from(unordered(bits << self.dropped)));
+        let (at, f1) = best?;
+        let own = score(at)?;
+        // Nothing is lower than the lowest score.
+        let next = score(at + 1).unwrap_or(own - 1.0);
+        Some(((own + next) / 2.0, f1))
+    }
+
     /// The area under the curve: 1 is perfect, 0.5 is chance. NaN where it is undefined.
     pub fn area(&self) -> f64 {
         if !self.is_defined() {
@@ -156,6 +194,18 @@ impl OneVersusRest {
         for (class, (roc, &probability)) in self.classes.iter_mut().zip(probabilities).enumerate() {
             roc.observe_probability(probability, class == label);
         }
+    }
+
+    /// Adds the scores of one sample that may have any number of the classes.
+    pub fn observe_labels(&mut self, scores: &[f32], labels: impl Iterator<Item = bool>) {
+        for ((roc, &score), has) in self.classes.iter_mut().zip(scores).zip(labels) {
+            roc.observe(score, has);
+        }
+    }
+
+    /// One curve per class.
+    pub fn classes(&self) -> &[Roc] {
+        &self.classes
     }
 
     /// All decisions together, whatever their class: the micro average.

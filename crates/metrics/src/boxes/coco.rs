@@ -34,7 +34,7 @@ impl SizeRange {
 }
 
 /// Limits on predictions per image.
-const MOST: [usize; 3] = [1, 10, 100];
+pub(super) const MOST: [usize; 3] = [1, 10, 100];
 const POINTS: usize = 101;
 
 /// 0.50, 0.55 … 0.95 as NumPy's `linspace` makes them.
@@ -53,6 +53,8 @@ pub struct CocoSummary {
     pub per_class: Vec<f64>,
     /// AP50 per class.
     pub per_class_50: Vec<f64>,
+    /// Recall at overlaps of 0.50 and 0.75, which COCO reports of keypoints.
+    pub recall_50_75: [f64; 2],
 }
 
 impl CocoSummary {
@@ -93,14 +95,14 @@ type Cells = [Option<Cell>; SizeRange::EACH.len()];
 impl BoxScores {
     /// COCO's twelve figures and what they are per class.
     pub fn coco(&self) -> CocoSummary {
-        CocoSummary::of(&self.by_class())
+        CocoSummary::of(&self.by_class(), self.limits)
     }
 }
 
 impl CocoSummary {
-    pub(super) fn of(classes: &[ClassBoxes]) -> CocoSummary {
+    pub(super) fn of(classes: &[ClassBoxes], limits: [usize; 3]) -> CocoSummary {
         let thresholds = thresholds();
-        let cells: Vec<Cells> = in_parts(classes.len(), 1, |part| cells(&classes[part.start], &thresholds));
+        let cells: Vec<Cells> = in_parts(classes.len(), 1, |part| cells(&classes[part.start], &thresholds, limits));
         let of_size = |size: usize| cells.iter().filter_map(move |sizes| sizes[size].as_ref());
         let mean_precision = |size: usize, chosen: std::ops::Range<usize>| {
             mean(of_size(size).flat_map(|cell| cell.precision[chosen.clone()].iter().flatten().copied()))
@@ -124,18 +126,18 @@ impl CocoSummary {
             let rows = |cell: &Cell| cell.precision[chosen.clone()].concat();
             cells.iter().map(|sizes| mean(sizes[0].iter().flat_map(rows))).collect()
         };
-        CocoSummary { figures, per_class: of_class(0..THRESHOLDS), per_class_50: of_class(0..1) }
+        let recall_at = |threshold: usize| mean(of_size(0).map(|cell| cell.recall[2][threshold]));
+        let recall_50_75 = [0, 5].map(recall_at);
+        CocoSummary { figures, per_class: of_class(0..THRESHOLDS), per_class_50: of_class(0..1), recall_50_75 }
     }
 }
 
-fn cells(class: &ClassBoxes, thresholds: &[f64; THRESHOLDS]) -> Cells {
-    const LAST: usize = MOST[MOST.len() - 1];
-    let limited = |found: &'_ [&_]| found.len().min(LAST);
-    let images: Vec<ImageClass> =
-        class.images().map(|(truth, found)| ImageClass::new(truth, &found[..limited(found)])).collect();
+fn cells(class: &ClassBoxes, thresholds: &[f64; THRESHOLDS], limits: [usize; 3]) -> Cells {
+    let limited = |found: &'_ [&_]| found.len().min(limits[2]);
+    let images: Vec<ImageClass> = class.images().map(|image| ImageClass::new(image, limits[2])).collect();
     let predictions: Vec<RankedPrediction> = class
         .images()
-        .flat_map(|(_, found)| found[..limited(found)].iter().enumerate())
+        .flat_map(|image| image.found[..limited(image.found)].iter().enumerate())
         .map(|(rank, prediction)| RankedPrediction { score: prediction.score, rank })
         .collect();
     let order = by_score(predictions.iter().map(|prediction| prediction.score));
@@ -144,7 +146,7 @@ fn cells(class: &ClassBoxes, thresholds: &[f64; THRESHOLDS]) -> Cells {
         let wanted = images.iter().map(|image| image.matched(thresholds, size.areas(), &mut matches)).sum();
         let sorted: Vec<(PredictionMatch, usize)> =
             order.iter().map(|&index| (matches[index], predictions[index].rank)).collect();
-        cell(&sorted, wanted)
+        cell(&sorted, wanted, limits)
     })
 }
 
@@ -156,7 +158,7 @@ struct RankedPrediction {
 }
 
 /// The cell of predictions in order of score, each with its rank.
-fn cell(predictions: &[(PredictionMatch, usize)], wanted: usize) -> Option<Cell> {
+fn cell(predictions: &[(PredictionMatch, usize)], wanted: usize, limits: [usize; 3]) -> Option<Cell> {
     if wanted == 0 {
         return None;
     }
@@ -176,7 +178,7 @@ fn cell(predictions: &[(PredictionMatch, usize)], wanted: usize) -> Option<Cell>
             let position = recall.partition_point(|&recall| recall < least);
             precision.get(position).copied().unwrap_or(0.0)
         });
-        for (recall, most) in result.recall.iter_mut().zip(MOST) {
+        for (recall, most) in result.recall.iter_mut().zip(limits) {
             let right =
                 predictions.iter().filter(|(one_match, rank)| *rank < most && one_match.is_right(threshold)).count();
             recall[threshold] = right as f64 / wanted as f64;

@@ -1,6 +1,6 @@
 //! Which classes were taken for which, with the background as one more.
 
-use super::{BoxScores, GroundTruthBox, PredictedBox};
+use super::{BoxScores, GroundTruthBox, Measured, PredictedBox};
 
 /// Counts of (predicted, true) pairs; the last row and column are the background.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,19 +31,26 @@ impl BoxConfusion {
     }
 
     /// Groups are no objects, and predictions inside of one are no mistakes.
-    fn observe(&mut self, truth: &[GroundTruthBox], found: &[PredictedBox]) {
-        let (groups, truth): (Vec<&GroundTruthBox>, Vec<&GroundTruthBox>) =
-            truth.iter().partition(|object| object.crowd);
-        let found: Vec<&PredictedBox> = found.iter().filter(|prediction| prediction.score > Self::SCORE).collect();
+    fn observe(&mut self, truth: &[GroundTruthBox], found: &[PredictedBox], measured: Option<&Measured>) {
+        let is_ignored =
+            |number: usize| truth[number].crowd || measured.is_some_and(|measured| measured.ignored[number]);
+        let (groups, objects): (Vec<usize>, Vec<usize>) = (0..truth.len()).partition(|&number| is_ignored(number));
+        let groups: Vec<&GroundTruthBox> = groups.into_iter().map(|number| &truth[number]).collect();
+        let numbered = found.iter().enumerate().filter(|(_, prediction)| prediction.score > Self::SCORE);
+        let (numbers, found): (Vec<usize>, Vec<&PredictedBox>) = numbered.unzip();
         let mut pairs = Vec::new();
-        for (o, object) in truth.iter().enumerate() {
+        for (o, &object) in objects.iter().enumerate() {
             for (a, prediction) in found.iter().enumerate() {
-                let overlap = object.rectangle.iou(&prediction.rectangle);
+                let overlap = match measured {
+                    Some(measured) => measured.overlap(numbers[a], object),
+                    None => truth[object].rectangle.iou(&prediction.rectangle),
+                };
                 if overlap > Self::OVERLAP {
                     pairs.push((overlap, o, a));
                 }
             }
         }
+        let truth: Vec<&GroundTruthBox> = objects.iter().map(|&number| &truth[number]).collect();
         pairs.sort_by(|left, right| right.0.total_cmp(&left.0));
         let (mut seen, mut used) = (vec![false; truth.len()], vec![false; found.len()]);
         for (_, o, a) in pairs {
@@ -71,7 +78,8 @@ impl BoxScores {
     /// Pairs by overlap, whatever their classes; what is left over belongs to the background.
     pub fn confusion(&self) -> BoxConfusion {
         let mut confusion = BoxConfusion::new(self.classes);
-        self.images.iter().for_each(|(truth, found)| confusion.observe(truth, found));
+        let images = self.images.iter().zip(&self.measured);
+        images.for_each(|((truth, found), measured)| confusion.observe(truth, found, measured.as_ref()));
         confusion
     }
 }

@@ -3,7 +3,7 @@
 
 use super::coco::thresholds;
 use super::matching::THRESHOLDS;
-use super::{BoxScores, ClassBoxes, GroundTruthBox, by_score, envelope};
+use super::{BoxScores, ClassBoxes, by_score, envelope};
 use crate::in_parts;
 
 /// Average precision per class and threshold.
@@ -70,13 +70,13 @@ pub(super) fn scored(classes: &[ClassBoxes]) -> Vec<ScoredClass> {
 
 fn scored_class(class: &ClassBoxes, thresholds: &[f64; THRESHOLDS]) -> ScoredClass {
     let (mut all, mut count) = (Vec::new(), 0);
-    for (truth, found) in class.images() {
-        let objects: Vec<&GroundTruthBox> = truth.iter().copied().filter(|object| !object.crowd).collect();
+    for image in class.images() {
+        let objects: Vec<usize> = (0..image.truth.len()).filter(|&object| !image.is_ignored(object)).collect();
         count += objects.len();
         // The highest-scoring prediction of every object, threshold by threshold.
         let mut taken = vec![[false; THRESHOLDS]; objects.len()];
-        for prediction in found {
-            let overlaps = objects.iter().map(|object| prediction.rectangle.iou(&object.rectangle)).enumerate();
+        for (number, prediction) in image.found.iter().enumerate() {
+            let overlaps = objects.iter().map(|&object| image.overlap(number, object)).enumerate();
             let nearest = overlaps.max_by(|left, right| left.1.total_cmp(&right.1));
             let mut right = [false; THRESHOLDS];
             if let Some((object, overlap)) = nearest {

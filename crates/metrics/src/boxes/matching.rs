@@ -1,15 +1,15 @@
 //! COCO's matching within one image and class: predictions by descending score, each takes the free object it overlaps most.
 
-use super::{GroundTruthBox, PredictedBox};
+use super::ClassImage;
 
 /// Overlaps at which a prediction counts: see [`thresholds`](super::coco::thresholds).
 pub(super) const THRESHOLDS: usize = 10;
 
 /// The objects and predictions of one class in one image, with all overlaps.
 pub(super) struct ImageClass<'a> {
-    truth: &'a [&'a GroundTruthBox],
-    /// By descending score, up to the largest limit.
-    found: &'a [&'a PredictedBox],
+    image: ClassImage<'a>,
+    /// How many predictions count.
+    most: usize,
     /// Per prediction, the overlap with every object.
     overlaps: Vec<f64>,
 }
@@ -36,19 +36,12 @@ impl PredictionMatch {
 }
 
 impl<'a> ImageClass<'a> {
-    pub fn new(truth: &'a [&'a GroundTruthBox], found: &'a [&'a PredictedBox]) -> ImageClass<'a> {
-        let overlap = |prediction: &PredictedBox, object: &GroundTruthBox| {
-            let common = prediction.rectangle.common(&object.rectangle);
-            let (own, other) = (prediction.rectangle.area(), object.rectangle.area());
-            match () {
-                () if common == 0.0 => 0.0,
-                () if object.crowd => common / own,
-                () => common / (own + other - common),
-            }
-        };
-        let of_prediction =
-            |prediction: &&PredictedBox| truth.iter().map(|object| overlap(prediction, object)).collect::<Vec<f64>>();
-        ImageClass { truth, found, overlaps: found.iter().flat_map(of_prediction).collect() }
+    /// With the `most` highest-scoring predictions.
+    pub fn new(image: ClassImage<'a>, most: usize) -> ImageClass<'a> {
+        let most = image.found.len().min(most);
+        let objects = image.truth.len();
+        let overlaps = (0..most * objects).map(|pair| image.overlap(pair / objects, pair % objects)).collect();
+        ImageClass { image, most, overlaps }
     }
 
     /// Matches at every threshold and appends one [`PredictionMatch`] per prediction; returns how many objects should be
@@ -60,23 +53,25 @@ impl<'a> ImageClass<'a> {
         matches: &mut Vec<PredictionMatch>,
     ) -> usize {
         let outside = |area: f64| area < sizes[0] || area > sizes[1];
-        let unmatched = |prediction: &&PredictedBox| match outside(prediction.rectangle.area()) {
+        let unmatched = |prediction: usize| match outside(self.image.area(prediction)) {
             true => PredictionMatch { matched: 0, ignored: PredictionMatch::ALL },
             false => PredictionMatch::default(),
         };
         let first = matches.len();
-        matches.extend(self.found.iter().map(unmatched));
-        if self.truth.is_empty() {
+        let truth = self.image.truth;
+        matches.extend((0..self.most).map(unmatched));
+        if truth.is_empty() {
             return 0;
         }
-        let ignored: Vec<bool> = self.truth.iter().map(|object| object.crowd || outside(object.area)).collect();
+        let ignored: Vec<bool> =
+            (0..truth.len()).map(|object| self.image.is_ignored(object) || outside(truth[object].area)).collect();
         // Objects that count are tried first.
-        let mut order: Vec<usize> = (0..self.truth.len()).collect();
+        let mut order: Vec<usize> = (0..truth.len()).collect();
         order.sort_by_key(|&index| ignored[index]);
-        let mut taken = vec![false; self.truth.len()];
+        let mut taken = vec![false; truth.len()];
         for (number, &threshold) in thresholds.iter().enumerate() {
             taken.fill(false);
-            for (one_match, overlaps) in matches[first..].iter_mut().zip(self.overlaps.chunks(self.truth.len())) {
+            for (one_match, overlaps) in matches[first..].iter_mut().zip(self.overlaps.chunks(truth.len())) {
                 let Some(index) = self.partner(overlaps, &order, &taken, &ignored, threshold) else { continue };
                 taken[index] = true;
                 one_match.matched |= 1 << number;
@@ -99,7 +94,7 @@ impl<'a> ImageClass<'a> {
         let mut least = threshold.min(1.0 - 1e-10);
         let mut best: Option<usize> = None;
         for &index in order {
-            if taken[index] && !self.truth[index].crowd {
+            if taken[index] && !self.image.truth[index].crowd {
                 continue;
             }
             if best.is_some_and(|best| !ignored[best] && ignored[index]) {

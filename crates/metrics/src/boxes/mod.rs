@@ -11,6 +11,7 @@ mod confusion;
 mod curves;
 mod interpolated;
 mod matching;
+mod measured;
 mod report;
 mod suppress;
 mod suppress_on_device;
@@ -19,8 +20,9 @@ pub use coco::{CocoSummary, SizeRange};
 pub use confusion::BoxConfusion;
 pub use curves::{Curves, OperatingPoint};
 pub use interpolated::Interpolated;
+pub use measured::{KeypointObject, Measured, mask_overlaps, rotated_overlaps};
 pub use report::BoxReport;
-pub use suppress::{Suppression, suppress};
+pub use suppress::{CellRow, Kept, Suppression, suppress, suppress_cells};
 pub use suppress_on_device::{kept, suppressed};
 
 /// An upright rectangle: left, top, width and height in pixels, as COCO keeps it.
@@ -99,12 +101,35 @@ pub struct BoxScores {
     images: Vec<(Vec<GroundTruthBox>, Vec<PredictedBox>)>,
     /// The predictions of every image before they were cut at its border, where they were.
     uncut: Vec<Option<Vec<PredictedBox>>>,
+    /// How much predictions and objects of every image overlap, where that is not the overlap of their boxes.
+    measured: Vec<Option<Measured>>,
+    /// How many predictions per image count for the three figures of recall; the last one limits everything.
+    limits: [usize; 3],
 }
 
 impl BoxScores {
     /// Nothing seen of that many classes.
     pub fn new(classes: usize) -> BoxScores {
-        BoxScores { classes, images: Vec::new(), uncut: Vec::new() }
+        BoxScores { classes, images: vec![], uncut: vec![], measured: vec![], limits: coco::MOST }
+    }
+
+    /// With other limits on predictions per image than COCO's 1, 10 and 100 for boxes and masks.
+    pub fn with_limits(self, limits: [usize; 3]) -> BoxScores {
+        BoxScores { limits, ..self }
+    }
+
+    /// Adds an image whose predictions and objects are compared by something else than their boxes.
+    pub fn observe_measured(&mut self, truth: Vec<GroundTruthBox>, found: Vec<PredictedBox>, measured: Measured) {
+        let classes = self.classes;
+        let is_known = truth.iter().all(|object| object.class < classes)
+            && found.iter().all(|prediction| prediction.class < classes && prediction.score.is_finite());
+        let (truth, found, measured) = match is_known {
+            true => (truth, found, measured),
+            false => measured.retained(truth, found, classes),
+        };
+        self.images.push((truth, found));
+        self.uncut.push(None);
+        self.measured.push(Some(measured));
     }
 
     /// Adds an image. Classes beyond the number given at the start are left out.
@@ -131,6 +156,7 @@ impl BoxScores {
         });
         self.images.push((truth, found));
         self.uncut.push(uncut);
+        self.measured.push(None);
     }
 
     /// How many images were seen.
@@ -169,12 +195,16 @@ impl BoxScores {
     ) -> Vec<ClassBoxes<'s>> {
         let mut classes: Vec<ClassBoxes> =
             (0..self.classes).map(|class| ClassBoxes { class, ..ClassBoxes::default() }).collect();
-        for (truth, found) in images {
-            truth.iter().for_each(|object| classes[object.class].objects.push(object));
+        for ((truth, found), measured) in images.zip(&self.measured) {
+            for (number, object) in truth.iter().enumerate() {
+                classes[object.class].objects.push(object);
+                classes[object.class].numbers[0].push(number);
+            }
             for index in by_score(found.iter().map(|prediction| prediction.score)) {
                 classes[found[index].class].predictions.push(&found[index]);
+                classes[found[index].class].numbers[1].push(index);
             }
-            classes.iter_mut().for_each(ClassBoxes::end_image);
+            classes.iter_mut().for_each(|class| class.end_image(measured.as_ref()));
         }
         classes
     }
@@ -189,21 +219,64 @@ struct ClassBoxes<'a> {
     predictions: Vec<&'a PredictedBox>,
     /// Behind the last object and the last prediction of every image that has any.
     ends: Vec<[usize; 2]>,
+    /// The numbers of the objects and predictions of the image under way in it.
+    numbers: [Vec<usize>; 2],
+    /// What was measured of every image that has any.
+    measured: Vec<Option<Measured>>,
+}
+
+/// The objects and predictions of one class in one image.
+struct ClassImage<'a> {
+    truth: &'a [&'a GroundTruthBox],
+    /// By descending score.
+    found: &'a [&'a PredictedBox],
+    measured: Option<&'a Measured>,
+}
+
+impl ClassImage<'_> {
+    /// How much a prediction and an object overlap; of a group, how much of the prediction lies in it.
+    fn overlap(&self, prediction: usize, object: usize) -> f64 {
+        if let Some(measured) = self.measured {
+            return measured.overlap(prediction, object);
+        }
+        let (found, truth) = (self.found[prediction].rectangle, self.truth[object]);
+        let (common, own) = (found.common(&truth.rectangle), found.area());
+        match () {
+            () if common == 0.0 => 0.0,
+            () if truth.crowd => common / own,
+            () => common / (own + truth.rectangle.area() - common),
+        }
+    }
+
+    fn area(&self, prediction: usize) -> f64 {
+        self.measured.map_or_else(|| self.found[prediction].rectangle.area(), |measured| measured.areas[prediction])
+    }
+
+    /// Whether an object counts for nothing, whatever its size.
+    fn is_ignored(&self, object: usize) -> bool {
+        self.truth[object].crowd || self.measured.is_some_and(|measured| measured.ignored[object])
+    }
 }
 
 impl ClassBoxes<'_> {
-    fn end_image(&mut self) {
+    fn end_image(&mut self, measured: Option<&Measured>) {
         let end = [self.objects.len(), self.predictions.len()];
+        let [objects, predictions] = std::mem::take(&mut self.numbers);
         if end != self.ends.last().copied().unwrap_or_default() {
             self.ends.push(end);
+            self.measured.push(measured.map(|measured| measured.of(&objects, &predictions)));
         }
     }
 
     /// The objects and predictions of every image that has any.
-    fn images(&self) -> impl Iterator<Item = (&[&GroundTruthBox], &[&PredictedBox])> {
+    fn images(&self) -> impl Iterator<Item = ClassImage<'_>> {
         let starts = std::iter::once(&[0; 2]).chain(&self.ends);
-        let ranges = starts.zip(&self.ends);
-        ranges.map(|(start, end)| (&self.objects[start[0]..end[0]], &self.predictions[start[1]..end[1]]))
+        let ranges = starts.zip(&self.ends).zip(&self.measured);
+        ranges.map(|((start, end), measured)| ClassImage {
+            truth: &self.objects[start[0]..end[0]],
+            found: &self.predictions[start[1]..end[1]],
+            measured: measured.as_ref(),
+        })
     }
 }
 

@@ -36,7 +36,7 @@ impl BoxScores {
         let mut sizes = [0; 3];
         objects.for_each(|object| sizes[usize::from(object.area >= small) + usize::from(object.area >= medium)] += 1);
         BoxReport {
-            coco: CocoSummary::of(&classes),
+            coco: CocoSummary::of(&classes, self.limits),
             interpolated: [interpolated.map50_95(), interpolated.map50()],
             curves: Curves::of(&scored),
             confusion: self.confusion(),

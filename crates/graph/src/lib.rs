@@ -11,6 +11,7 @@
 //!
 //! Start reading at [`op::Op`] for the primitives, then at [`trace`] for how they are recorded.
 
+pub mod assignment;
 pub mod builder;
 pub mod composites;
 mod dump;
@@ -26,7 +27,7 @@ mod uses;
 pub mod verify;
 
 pub use builder::GraphBuilder;
-pub use composites::{AttentionKernel, AttentionOptions, LayerNormKernel, QuantizeKernel};
+pub use composites::{AssignmentKernel, AttentionKernel, AttentionOptions, LayerNormKernel, QuantizeKernel};
 pub use graph::{Graph, Node, NodeId, ValueId, ValueInfo};
 pub use octant_tensor::{DType, HostTensor, Shape};
 pub use op::{

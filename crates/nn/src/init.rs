@@ -28,6 +28,17 @@ pub enum Init {
         /// The standard deviation.
         deviation: f64,
     },
+    /// Offsets `[heads, points, 2]` of deformable attention: a direction per head, all around, and one step farther per point of
+    /// a map.
+    Rays {
+        /// Points per map; 0 behind the last one.
+        points: [u8; 4],
+    },
+    /// One over the number of points of its map, for every point.
+    PerPoint {
+        /// Points per map; 0 behind the last one.
+        points: [u8; 4],
+    },
     /// A truncated normal distribution: sampled again when the value leaves `[-bound, bound]`.
     TruncatedNormal {
         /// The standard deviation before truncation.
@@ -90,6 +101,11 @@ impl Init {
             Init::Constant(0.0) => {}
             Init::Constant(value) => values.fill(value as f32),
             Init::Counting => values.iter_mut().enumerate().for_each(|(index, value)| *value = index as f32),
+            Init::Rays { points } => rays(values, points),
+            Init::PerPoint { points } => {
+                let shares = points.iter().flat_map(|&count| std::iter::repeat_n(1.0 / f32::from(count), count.into()));
+                values.iter_mut().zip(shares).for_each(|(value, share)| *value = share);
+            }
             Init::Uniform { bound } => fill(values, key, Distribution::Uniform { bound }),
             Init::Normal { deviation } => fill(values, key, Distribution::Normal { deviation: deviation as f32 }),
             Init::NormalAround { mean, deviation } => {
@@ -103,6 +119,21 @@ impl Init {
                 outside.for_each(|(index, value)| *value = redrawn(key, index as u32, deviation, bound));
             }
         })
+    }
+}
+
+/// As transformers initializes the offsets of deformable attention.
+fn rays(values: &mut [f32], points: [u8; 4]) {
+    let per_head: usize = points.iter().map(|&count| usize::from(count)).sum();
+    let heads = values.len() / (2 * per_head).max(1);
+    let steps: Vec<f32> = points.iter().flat_map(|&count| (1..=count).map(f32::from)).collect();
+    for (head, values) in values.chunks_mut((2 * per_head).max(1)).enumerate() {
+        let angle = head as f32 * (2.0 * std::f64::consts::PI / heads as f64) as f32;
+        let direction = [angle.cos(), angle.sin()];
+        let longest = direction[0].abs().max(direction[1].abs());
+        for (pair, step) in values.chunks_mut(2).zip(&steps) {
+            pair.iter_mut().zip(direction).for_each(|(value, part)| *value = part / longest * step);
+        }
     }
 }
 

@@ -206,40 +206,13 @@ fn recomputed_blocks_change_nothing() {
     assert_alike(&kept, &recomputed, "recomputed");
 }
 
-/// Pools and weights of a norm that is still to be applied are those of its result.
-#[test]
-fn a_pending_norm_is_the_applied_one() {
-    let applied = |cx: &Scope, x: &[Tensor]| {
-        let y = BatchNorm::new().apply(cx, &x[0]);
-        let weights = x[1].reshape(&[y.dim(0), 1, 1, y.channels()]);
-        vec![y.global_avg_pool(), y.global_max_pool(), weights * y]
-    };
-    let pending = |cx: &Scope, x: &[Tensor]| {
-        let y = BatchNorm::new().pending(cx, &x[0]);
-        vec![y.global_avg_pool(), y.global_max_pool(), y.weighted(&x[1])]
-    };
-    let inputs = [numbers(&[4, 3, 5, 8]), numbers(&[4, 8])];
-    assert!(numbers(&[8]).to_f64s().iter().any(|&scale| scale < 0.0), "below it a maximum is a minimum");
-    let modes = [
-        ("training", Mode::Train(train()), 9),
-        ("groups of the batch", Mode::Train(Training { batch_groups: 2, ..train() }), 9),
-        ("frozen statistics", Mode::Train(Training { frozen_statistics: true, ..train() }), 7),
-        ("evaluation", Mode::Evaluate, 7),
-    ];
-    for (name, mode, results) in modes {
-        let expected = outcome(&inputs, mode.clone(), applied);
-        assert_eq!(expected.len(), results, "{name}");
-        assert_alike(&expected, &outcome(&inputs, mode, pending), name);
-    }
-}
-
 /// A bias before a norm is left out of it where the norm would take it away: same values, gradients and statistics.
 #[test]
 fn a_bias_before_a_norm_changes_the_running_mean_alone() {
     fn block(cx: &Scope, x: &Tensor, between: fn(Tensor) -> Tensor) -> Vec<Tensor> {
         let y = between(Conv2d::new(5, 3).apply(&cx.at("conv"), x));
-        let pending = BatchNorm::new().pending(&cx.at("pending"), &y);
-        vec![BatchNorm::new().apply(&cx.at("applied"), &y), pending.global_max_pool(), pending.global_avg_pool()]
+        let y = BatchNorm::new().apply(&cx.at("bn"), &y);
+        vec![y.global_max_pool(), y.global_avg_pool(), y]
     }
     let hidden = |y: Tensor| y.trace().barrier(std::slice::from_ref(&y)).swap_remove(0);
     let modes = [
@@ -266,16 +239,6 @@ fn a_bias_before_a_norm_changes_the_running_mean_alone() {
         graph.nodes().iter().all(|node| !matches!(node.op, octant_graph::Op::Convolution(_))),
         "nothing to compute"
     );
-}
-
-/// A value without positions and channels is an error, not a panic.
-#[test]
-fn a_pending_norm_of_too_few_axes_is_refused() {
-    let trace = Trace::new();
-    let x = trace.input("x", Shape::new(DType::F32, [8]));
-    let context = Context::new(&trace, Mode::Train(train()), Precision::F32);
-    let pooled = BatchNorm::new().pending(&context.root().at("bn"), &x).global_avg_pool();
-    assert!(trace.finish(&[pooled]).is_err());
 }
 
 /// What dropout leaves, for a seed, a step and the path of the layer.

@@ -16,7 +16,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let side: usize = word(1, "224").parse()?;
     let image = [side, side, 3];
     let model = (entry.build)(entry.classes);
-    let task = Classify { model, image, normalize: None, smoothing: 0.0, mixed: false };
+    let task = Classify::new(model, image);
     let plan = StepPlan::new(Arc::new(task), word(2, "8").parse()?);
     let precision = if word(3, "bf16") == "bf16" { octant_nn::Precision::Bf16 } else { octant_nn::Precision::F32 };
     let plan = StepPlan { step: StepOptions { precision, ..plan.step }, ..plan };

@@ -9,7 +9,7 @@ The packages are called, not read: a network is built from its published descrip
 the package returns for a batch. Weights, images and figures are those of `make.py`. One file per model:
 `figures/NAME.txt`.
 """
-import os, sys
+import math, os, sys
 import torch
 from make import HERE, images, line, value
 
@@ -54,21 +54,59 @@ def boxes(side):
     return dict(batch_idx=table[:, 0], cls=table[:, 5:6], bboxes=torch.cat([center, size], 1))
 
 
-def ultralytics(name, scale, classes, size):
-    from ultralytics.nn.tasks import DetectionModel
+def masks(side):
+    """Per image a map at a quarter of the size: 0, or the number of the object from 1 on. Objects are ellipses in their boxes;
+    later ones hide earlier ones."""
+    grid = (torch.arange(side // 4, dtype=torch.float64) + 0.5) * 4
+    result = torch.zeros(len(BOXES), side // 4, side // 4, dtype=torch.float64)
+    for image, listed in enumerate(BOXES):
+        for number, (x0, y0, x1, y1, _) in enumerate(listed):
+            x0, y0, x1, y1 = [round(v * side) for v in (x0, y0, x1, y1)]
+            u = (grid - (x0 + x1) / 2) / ((x1 - x0) / 2)
+            v = (grid - (y0 + y1) / 2) / ((y1 - y0) / 2)
+            result[image][u[None] ** 2 + v[:, None] ** 2 <= 1] = number + 1
+    return result
+
+
+def keypoints(side):
+    """17 points per object, on a spiral inside its box; every fifth one is not known."""
+    rows = []
+    for listed in BOXES:
+        for number, (x0, y0, x1, y1, _) in enumerate(listed):
+            x0, y0, x1, y1 = [round(v * side) / side for v in (x0, y0, x1, y1)]
+            k = torch.arange(17, dtype=torch.float64)
+            x = x0 + (x1 - x0) * (0.5 + k / 40 * torch.cos(k + number))
+            y = y0 + (y1 - y0) * (0.5 + k / 40 * torch.sin(k + number))
+            rows.append(torch.stack([x, y, torch.where((k + number) % 5 == 0, 0.0, 2.0)], 1))
+    # Coordinates as the programs have them.
+    table = torch.stack(rows)
+    table[..., :2] = (table[..., :2] * side).float().double() / side
+    return table
+
+
+def angles():
+    """Radians by object, over the whole range from -45 to 135 degrees."""
+    count = sum(map(len, BOXES))
+    return (torch.arange(count, dtype=torch.float64) * 0.7 % 3.1 - 0.75).float().double()
+
+
+def ultralytics(name, scale, classes, size, task=''):
+    from ultralytics.nn import tasks
     from ultralytics.cfg import get_cfg
-    description = DetectionModel(f'{name}{size}.yaml', nc=classes, verbose=False).yaml
+    kind = {'': 'Detection', '-seg': 'Segmentation', '-pose': 'Pose', '-obb': 'OBB'}[task] + 'Model'
+    network = getattr(tasks, kind)
+    description = network(f'{name}{size}{task}.yaml', nc=classes, verbose=False).yaml
     if scale:
         description.update(scales={size: scale}, nc=classes)
         description.pop('yaml_file', None)
-    model = DetectionModel(description, nc=classes, verbose=False)
+    model = network(description, nc=classes, verbose=False)
     model.args = get_cfg()
     return model
 
 
 class Ultralytics:
-    def __init__(self, name, scale, classes, side, size='n'):
-        self.model, self.side = ultralytics(name, scale, classes, size), side
+    def __init__(self, name, scale, classes, side, size='n', task=''):
+        self.model, self.side, self.task = ultralytics(name, scale, classes, size, task), side, task
         fill(self.model)
         self.model.criterion = self.model.init_criterion()
         for parameter_name, parameter in self.model.named_parameters():
@@ -76,12 +114,32 @@ class Ultralytics:
 
     def outputs(self, x):
         with torch.no_grad():
-            raw = self.model(x)[1]
+            decoded, raw = self.model(x)
         heads = [raw['one2many'], raw['one2one']] if 'one2many' in raw else [raw]
-        return [torch.cat([head['boxes'], head['scores']], 1).transpose(1, 2) for head in heads]
+        if 'angle' in raw:
+            # The package returns radians; ours are the logits that they are made of.
+            raw['angle'] = torch.logit(raw['angle'] / math.pi + 0.25)
+        details = [key for key in ('mask_coefficient', 'kpts', 'angle') if key in raw]
+        outputs = [torch.cat([head[key] for key in ('boxes', 'scores', *details)], 1).transpose(1, 2) for head in heads]
+        if not self.task:
+            return outputs
+        # Prototypes by channel last, and what the package makes of all: corners, scores, and what else there is.
+        outputs += [raw['proto'].permute(0, 2, 3, 1)] if 'proto' in raw else []
+        decoded = decoded[0] if isinstance(decoded, tuple) else decoded
+        return outputs + [decoded.transpose(1, 2)]
+
+    def batch(self):
+        batch = boxes(self.side)
+        if self.task == '-seg':
+            batch['masks'] = masks(self.side)
+        if self.task == '-pose':
+            batch['keypoints'] = keypoints(self.side)
+        if self.task == '-obb':
+            batch['bboxes'] = torch.cat([batch['bboxes'], angles()[:, None]], 1)
+        return batch
 
     def loss(self, x):
-        loss, items = self.model.loss({'img': x, **boxes(self.side)})
+        loss, items = self.model.loss({'img': x, **self.batch()})
         return loss.sum(), items if torch.is_tensor(items) else torch.stack(list(items.values()))
 
 
@@ -135,6 +193,18 @@ MODELS = {
     'yolo11s': lambda: Ultralytics('yolo11', None, 80, 64, 's'),
     'yolo12s': lambda: Ultralytics('yolo12', None, 80, 64, 's'),
     'yolo26s': lambda: Ultralytics('yolo26', None, 80, 64, 's'),
+    'yolov8-tiny-seg': lambda: Ultralytics('yolov8', [0.33, 0.0625, 1024], 10, 64, task='-seg'),
+    'yolo11-tiny-seg': lambda: Ultralytics('yolo11', [0.5, 0.125, 1024], 10, 64, task='-seg'),
+    'yolo11n-seg': lambda: Ultralytics('yolo11', None, 80, 64, task='-seg'),
+    'yolov8n-seg': lambda: Ultralytics('yolov8', None, 80, 64, task='-seg'),
+    'yolov8-tiny-pose': lambda: Ultralytics('yolov8', [0.33, 0.0625, 1024], 10, 64, task='-pose'),
+    'yolo11-tiny-pose': lambda: Ultralytics('yolo11', [0.5, 0.125, 1024], 10, 64, task='-pose'),
+    'yolo11n-pose': lambda: Ultralytics('yolo11', None, 10, 64, task='-pose'),
+    'yolov8n-pose': lambda: Ultralytics('yolov8', None, 10, 64, task='-pose'),
+    'yolov8-tiny-obb': lambda: Ultralytics('yolov8', [0.33, 0.0625, 1024], 10, 64, task='-obb'),
+    'yolo11-tiny-obb': lambda: Ultralytics('yolo11', [0.5, 0.125, 1024], 10, 64, task='-obb'),
+    'yolo11n-obb': lambda: Ultralytics('yolo11', None, 15, 64, task='-obb'),
+    'yolov8n-obb': lambda: Ultralytics('yolov8', None, 15, 64, task='-obb'),
     'yolox-test': lambda: YoloX(0.33, 0.125, False, 10, 64),
     'yolox_nano': lambda: YoloX(0.33, 0.25, True, 80, 128),
     'yolox_tiny': lambda: YoloX(0.33, 0.375, False, 80, 64),

@@ -273,6 +273,22 @@ def mobilenetv4_tiny():
                        head_norm=True, act_layer=nn.ReLU)
 
 
+class YoloClassifier(nn.Module):
+    """Ultralytics' classifiers (ultralytics==8.4.190, called and not read), with logits in evaluation too."""
+    def __init__(self, family, scale):
+        super().__init__()
+        from ultralytics.nn.tasks import ClassificationModel
+        description = ClassificationModel(f'{family}n-cls.yaml', nc=10, verbose=False).yaml
+        description.update(scales={'n': scale}, nc=10)
+        description.pop('yaml_file', None)
+        self.model = ClassificationModel(description, nc=10, verbose=False).model
+
+    def forward(self, x):
+        for layer in self.model:
+            x = layer(x)
+        return x[1] if isinstance(x, tuple) else x
+
+
 def torchvision_model(name, **settings):
     def make():
         import torchvision.models
@@ -327,6 +343,8 @@ TINY = {
     'convnext-test': (convnext_test, 32, 4, sgd),
     'vit-test': (vit_test, 32, 4, sgd),
     'vit_timm-test': (vit_timm_test, 32, 4, sgd),
+    'yolov8-tiny-cls': (lambda: YoloClassifier('yolov8', [0.33, 0.0625, 1024]), 64, 4, sgd),
+    'yolo11-tiny-cls': (lambda: YoloClassifier('yolo11', [0.5, 0.125, 1024]), 64, 4, sgd),
     'efficientnet_timm-tiny': (efficientnet_timm_tiny, 32, 4, sgd),
     'mobilenetv3_timm-tiny': (mobilenetv3_timm_tiny, 32, 4, sgd),
     'convnext_timm-test': (convnext_timm_test, 32, 4, sgd),

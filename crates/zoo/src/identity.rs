@@ -1,7 +1,7 @@
 //! Identifies the model of a file of weights: by its metadata, else by its keys and shapes.
 
 use crate::converted::with_current_names;
-use crate::{ModelEntry, Preprocessing, describe};
+use crate::{CellDetail, ModelEntry, Preprocessing, describe};
 use octant_archive::Archive;
 use octant_graph::GraphError;
 use octant_nn::VariableSpec;
@@ -12,13 +12,14 @@ const CLASSES: &str = "octant.classes";
 const NAMES: &str = "octant.class_names";
 const WARM_UP: &str = "octant.warm_up";
 const SETTINGS: &str = "octant.predict";
+const THRESHOLDS: &str = "octant.thresholds";
 const INPUT: &str = "octant.input";
 
 /// The names of ImageNet's 1000 classes, in the order of every published head.
 const IMAGENET: &str = include_str!("imagenet.txt");
 
 /// The metadata of a file of weights.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct Card {
     /// The name of the model.
     pub model: Option<String>,
@@ -30,6 +31,8 @@ pub struct Card {
     pub settings: Option<String>,
     /// Height and width of the images that the weights were trained with, where the file says so.
     pub image: Option<[usize; 2]>,
+    /// Of several labels per image: the probability from which on each is predicted.
+    pub thresholds: Vec<f64>,
 }
 
 impl Card {
@@ -47,6 +50,7 @@ impl Card {
             names: own.unwrap_or_else(|| pickled_names(archive)),
             warm_up: value(WARM_UP) == Some("true"),
             settings: value(SETTINGS).map(str::to_string),
+            thresholds: value(THRESHOLDS).and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default(),
             image: input.map(|[height, width, _]| [height, width]).or_else(of_trainer),
         }
     }
@@ -59,6 +63,12 @@ impl Card {
     /// The part of a file's metadata with settings that decide the predictions.
     pub fn settings_metadata(settings: String) -> (String, String) {
         (SETTINGS.into(), settings)
+    }
+
+    /// The part of a file's metadata with the thresholds of labels; none where there are none.
+    pub fn thresholds_metadata(thresholds: &[f64]) -> Option<(String, String)> {
+        // A list of numbers is always JSON.
+        (!thresholds.is_empty()).then(|| (THRESHOLDS.into(), serde_json::to_string(thresholds).unwrap_or_default()))
     }
 
     /// The part of a file's metadata that changes between the phases of a run.
@@ -80,7 +90,12 @@ fn ultralytics_model(archive: &Archive) -> Option<String> {
     };
     let scale = value_of(archive, "yaml.scale").unwrap_or_default();
     let architecture = stem("yaml.yaml_file").or_else(|| stem("model.yaml_file"));
-    let named = architecture.iter().flat_map(|name| [name.clone(), format!("{name}{scale}")]);
+    // The scale stands before the task: yolo11-seg of scale n is yolo11n-seg.
+    let scaled = |name: &String| match name.split_once('-') {
+        Some((family, task)) => format!("{family}{scale}-{task}"),
+        None => format!("{name}{scale}"),
+    };
+    let named = architecture.iter().flat_map(|name| [name.clone(), scaled(name)]);
     named.chain(stem("train_args.model")).find(|name| crate::find(name).is_ok())
 }
 
@@ -119,6 +134,8 @@ pub struct Identity {
     pub entry: &'static ModelEntry,
     /// How many classes the head has; none where the file has no head.
     pub classes: Option<usize>,
+    /// Keypoints per object and numbers for each, where the network predicts any.
+    pub keypoints: Option<[usize; 2]>,
 }
 
 /// Finds out which reference's network of that name a file belongs to, and the size of its head.
@@ -134,7 +151,7 @@ pub fn identify(archive: &Archive, entry: &'static ModelEntry) -> Result<Identit
             best = Some((common, candidate, specs));
         }
     }
-    let Some((_, entry, specs)) = best else { return Ok(Identity { entry, classes: None }) };
+    let Some((_, entry, specs)) = best else { return Ok(Identity { entry, classes: None, keypoints: None }) };
     // What grows with the number of classes is the head's output.
     let (larger, _) = describe(&*(entry.build)(entry.classes.max(1) + 1), entry.preprocessing.input)?;
     let archive = with_current_names(archive, &specs);
@@ -159,7 +176,17 @@ pub fn identify(archive: &Archive, entry: &'static ModelEntry) -> Result<Identit
         0 | 1 => possible.first().copied(),
         _ => possible.iter().copied().find(fits).or(possible.first().copied()),
     };
-    Ok(Identity { entry, classes })
+    let keypoints = keypoints_of(&archive, entry);
+    Ok(Identity { entry, classes, keypoints })
+}
+
+/// Keypoints per object, and numbers for each: three, with visibility, where the head's numbers can be divided by it.
+fn keypoints_of(archive: &Archive, entry: &ModelEntry) -> Option<[usize; 2]> {
+    let model = (entry.build)(entry.classes.max(1));
+    let CellDetail::Keypoints { .. } = model.detector()?.detail else { return None };
+    let head = model.head_paths().into_iter().next()?;
+    let numbers = *archive.get(&format!("{head}.cv4.0.2.weight"))?.dims().first()?;
+    Some(if numbers.is_multiple_of(3) { [numbers / 3, 3] } else { [numbers / 2, 2] })
 }
 
 /// The names of the classes that published weights with a head of that size predict.
@@ -232,6 +259,8 @@ mod tests {
         assert_eq!((card.model.as_deref(), card.image), (Some("yolo11s"), Some([96, 96])));
         assert_eq!((card.names.len(), card.entry().map(|entry| entry.name)), (2, Some("yolo11s")));
         assert_eq!(with(&[("yaml.yaml_file", "yolov8n.yaml")]).model.as_deref(), Some("yolov8n"));
+        let of_task = [("yaml.yaml_file", "yolo11-seg.yaml"), ("yaml.scale", "m")];
+        assert_eq!(with(&of_task).model.as_deref(), Some("yolo11m-seg"));
         assert_eq!(with(&[("train_args.model", "runs\\yolo26n.pt")]).model.as_deref(), Some("yolo26n"));
         assert_eq!(with(&[("train_args.model", "best.pt")]).model, None);
     }

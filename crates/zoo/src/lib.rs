@@ -29,5 +29,8 @@ pub mod registry;
 pub mod weights;
 
 pub use adapted::Adapted;
-pub use model::{BoxCode, DetectorHead, Model, ModelTask, describe, leaves_pixels, total_stride};
+pub use model::{
+    BoxCode, BoxDistribution, CellDetail, DetectorHead, Model, ModelTask, SetObjects, SetPrediction, SetPredictions,
+    describe, leaves_pixels, total_stride,
+};
 pub use registry::{Interpolation, ModelEntry, ModelSize, Preprocessing, ZooError, build, find, published};

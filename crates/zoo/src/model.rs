@@ -12,17 +12,31 @@ pub enum ModelTask {
     Segment,
     /// Boxes and class scores per cell, `[n, cells, …]`; [`Model::detector`] defines how they are read.
     Detect,
+    /// The same with a mask per object.
+    Instances,
+    /// The same with keypoints per object.
+    Pose,
+    /// Rotated boxes and class scores per cell.
+    Rotated,
     /// An image, `[n, h', w', channels]`, in the range in which the network takes images.
     Translate,
 }
 
 impl ModelTask {
+    /// Whether objects are found, as boxes and what may belong to them.
+    pub const fn is_detection(self) -> bool {
+        matches!(self, ModelTask::Detect | ModelTask::Instances | ModelTask::Pose | ModelTask::Rotated)
+    }
+
     /// The name in lists.
     pub const fn name(self) -> &'static str {
         match self {
             ModelTask::Classify => "classify",
             ModelTask::Segment => "segment",
             ModelTask::Detect => "detect",
+            ModelTask::Instances => "instance",
+            ModelTask::Pose => "pose",
+            ModelTask::Rotated => "obb",
             ModelTask::Translate => "image-to-image",
         }
     }
@@ -37,6 +51,45 @@ pub struct DetectorHead {
     pub code: BoxCode,
     /// The last output was trained with one cell per box and needs no suppression; the one before it is for training only.
     pub one_to_one: bool,
+    /// What comes behind the class logits.
+    pub detail: CellDetail,
+}
+
+/// What a cell predicts of its object beside box and class, in numbers behind the class logits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum CellDetail {
+    /// Nothing.
+    #[default]
+    None,
+    /// Coefficients of a mask: it is their product with prototypes `[n, h, w, prototypes]`, the network's last output, one
+    /// logit per pixel of a grid.
+    Mask {
+        /// How many prototypes there are.
+        prototypes: usize,
+        /// How many pixels of the image's side a pixel of the grid stands for.
+        stride: usize,
+    },
+    /// Columns and rows of keypoints, and logits of their visibility where there are three numbers for each.
+    Keypoints {
+        /// How many there are.
+        count: usize,
+        /// Two or three.
+        columns: usize,
+    },
+    /// The logit of the angle by which the box is rotated around its center: (logistic − ¼) · π.
+    Angle,
+}
+
+impl CellDetail {
+    /// Numbers per cell.
+    pub const fn columns(self) -> usize {
+        match self {
+            CellDetail::None => 0,
+            CellDetail::Mask { prototypes, .. } => prototypes,
+            CellDetail::Keypoints { count, columns } => count * columns,
+            CellDetail::Angle => 1,
+        }
+    }
 }
 
 /// How a cell's numbers encode its box.
@@ -48,8 +101,58 @@ pub enum BoxCode {
         /// Numbers per distance.
         bins: usize,
     },
+    /// Center and size as shares of the image's sides, for a set of boxes instead of cells; class logits follow.
+    Shares {
+        /// How many boxes there are, and objects that an image may have.
+        queries: usize,
+    },
     /// Center relative to the cell's corner and logarithm of the size, in cells; then objectness and class logits.
     CenterSize,
+}
+
+/// A set of boxes with classes.
+#[derive(Debug, Clone)]
+pub struct SetPrediction {
+    /// Center and size as shares of the image's sides, f32 `[n, queries, 4]`.
+    pub boxes: Tensor,
+    /// Class logits, f32 `[n, queries, classes]`.
+    pub logits: Tensor,
+    /// The distributions that the boxes follow from, where they do.
+    pub distribution: Option<BoxDistribution>,
+}
+
+/// Distributions of the distances from a box to the sides of another.
+#[derive(Debug, Clone)]
+pub struct BoxDistribution {
+    /// Logits of left, top, right and bottom, f32 `[n, queries, 4 · bins]`.
+    pub logits: Tensor,
+    /// The box, without gradient, `[n, queries, 4]`.
+    pub first: Tensor,
+    /// What every bin stands for, in sides of the box over `scale`, `[bins]`.
+    pub bins: Tensor,
+    /// `[1]`.
+    pub scale: Tensor,
+}
+
+/// The objects of a batch, padded to the same number per image.
+#[derive(Debug, Clone)]
+pub struct SetObjects {
+    /// Center and size as shares of the image's sides, `[n, objects, 4]`.
+    pub boxes: Tensor,
+    /// Class numbers, i32 `[n, objects]`.
+    pub classes: Tensor,
+    /// Which exist, bool `[n, objects]`.
+    pub exists: Tensor,
+}
+
+/// What a detector predicts as sets.
+#[derive(Debug, Clone, Default)]
+pub struct SetPredictions {
+    /// What queries begin with, then every layer's prediction, the last one final.
+    pub layers: Vec<SetPrediction>,
+    /// The layers' predictions of queries that began with an object and noise, and how many groups of them there are. A group has
+    /// each object twice: first with little noise, which should find it, and then with much, which should find nothing.
+    pub noisy: (Vec<SetPrediction>, usize),
 }
 
 /// A network: a description from which graphs are built. Its variables have the names of the reference's state dict.
@@ -63,6 +166,11 @@ pub trait Model: Send + Sync + 'static {
     /// Other rates of dropout and of stochastic depth, where the network has them.
     fn set_drop(&mut self, dropout: f64, stochastic_depth: f64) {
         let _ = (dropout, stochastic_depth);
+    }
+
+    /// Another number of keypoints per object and of numbers for each, where the network predicts any.
+    fn set_keypoints(&mut self, count: usize, columns: usize) {
+        let _ = (count, columns);
     }
 
     /// The paths below which the head's variables lie, such as `fc` or `classifier.1`. Everything else is the body,
@@ -98,6 +206,13 @@ pub trait Model: Send + Sync + 'static {
     /// What each output after the first one counts in a loss, as auxiliary heads do; none where all outputs count alike.
     fn auxiliary_weight(&self) -> Option<f64> {
         None
+    }
+
+    /// The predictions of a detector that predicts a set of boxes. With `objects`, training also begins queries with them and noise.
+    /// Empty for other networks.
+    fn sets(&self, cx: &Scope, images: &Tensor, objects: Option<&SetObjects>) -> SetPredictions {
+        let _ = (cx, images, objects);
+        SetPredictions::default()
     }
 
     /// How many times higher and wider an output image is than the input.

@@ -87,7 +87,7 @@ pub fn export(specs: &[VariableSpec], values: &[HostTensor], steps: u64) -> Vec<
 
 /// What PyTorch keeps beside a variable: batch norms count their batches, and torchvision's windows (timm's do not) list the
 /// row of the bias table for each pair of pixels.
-fn kept_beside(spec: &VariableSpec, steps: u64) -> Option<(String, HostTensor)> {
+pub fn kept_beside(spec: &VariableSpec, steps: u64) -> Option<(String, HostTensor)> {
     if let Some(norm) = spec.path.strip_suffix("running_var") {
         return Some((format!("{norm}num_batches_tracked"), HostTensor::scalar(steps as i64)));
     }

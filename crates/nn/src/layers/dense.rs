@@ -11,13 +11,15 @@ pub struct Dense {
     layout: WeightLayout,
     init: fn(Fans) -> Init,
     bias_init: fn(Fans) -> Init,
+    /// What the bias begins as, where that does not follow from the layer's size.
+    own_bias: Option<Init>,
 }
 
 impl Dense {
     /// A layer with `features` results, a bias and PyTorch's initializers.
     pub fn new(features: usize) -> Dense {
         let init = init::pytorch_default;
-        Dense { features, bias: true, layout: WeightLayout::Dense, init, bias_init: init }
+        Dense { features, bias: true, layout: WeightLayout::Dense, init, bias_init: init, own_bias: None }
     }
 
     /// Whether a value per result is added.
@@ -33,6 +35,11 @@ impl Dense {
     /// The initializers of the matrix and of the bias.
     pub fn init(self, init: fn(Fans) -> Init, bias_init: fn(Fans) -> Init) -> Dense {
         Dense { init, bias_init, ..self }
+    }
+
+    /// The initializer of the bias, where it does not follow from the layer's size.
+    pub fn bias_of(self, bias: Init) -> Dense {
+        Dense { own_bias: Some(bias), ..self }
     }
 
     /// `[…, inputs]` becomes `[…, features]`.
@@ -53,7 +60,8 @@ impl Dense {
             y = y + adapters.apply(&layer, &x, self.features);
         }
         let _scope = cx.enter();
-        if self.bias { add_bias(cx, bias, &y, (self.bias_init)(fans)) } else { y }
+        let begun = self.own_bias.unwrap_or((self.bias_init)(fans));
+        if self.bias { add_bias(cx, bias, &y, begun) } else { y }
     }
 }
 

@@ -11,6 +11,6 @@ mod squeeze;
 
 pub use conv::{Conv2d, ConvTranspose2d, Padding};
 pub use dense::{Dense, SelfAttention};
-pub use norm::{BatchNorm, PendingNorm, group_norm, instance_norm, layer_norm};
+pub use norm::{BatchNorm, group_norm, instance_norm, layer_norm};
 pub use resample::{pixel_shuffle, reflection_pad};
 pub use squeeze::{SqueezeExcite, dropout, stochastic_depth};

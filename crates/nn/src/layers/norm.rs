@@ -1,8 +1,6 @@
 //! Norms with learned scale and shift. Statistics are f32 whatever the precision.
 
-mod pending;
-
-pub use pending::PendingNorm;
+mod bias;
 
 use crate::{Init, Mode, Scope, WeightLayout, init};
 use octant_graph::{DType, Tensor};
@@ -61,24 +59,6 @@ impl BatchNorm {
         self.norm(cx, &x, bias, moments).of(&grouped).reshape(x.dims())
     }
 
-    /// The same norm, not applied yet, so that means, maxima and weights of whole channels need no pass over its result.
-    pub fn pending(&self, cx: &Scope, x: &Tensor) -> PendingNorm {
-        let _scope = cx.enter();
-        let (x, bias) = without_bias(cx, x);
-        let grouped = grouped(cx, &x);
-        let axes = batch_axes(&grouped, &x);
-        let (samples, positions) = axes.split_at(axes.len().min(1));
-        let (means, variances) = grouped.shifted_moments(positions, &first_along(&grouped, &axes));
-        // The variance of all is the mean of the samples' variances and the variance of their means.
-        let moments = || {
-            let mean = means.mean_keep(samples);
-            let variance = (variances + (&means - &mean).square()).mean_keep(samples);
-            (mean, variance)
-        };
-        let norm = self.norm(cx, &x, bias, moments);
-        PendingNorm::new(&x, grouped, norm, means, positions)
-    }
-
     /// What is to be done to every element, with the moments of each group of the batch if they count.
     fn norm(&self, cx: &Scope, x: &Tensor, bias: Option<Tensor>, moments: impl FnOnce() -> (Tensor, Tensor)) -> Norm {
         let channels = [x.channels()];
@@ -88,7 +68,7 @@ impl BatchNorm {
         let running_variance = cx.statistic("running_var", &channels, init::ONES);
         let factor = |variance: &Tensor| (variance + self.epsilon).rsqrt() * &scale;
         let Some(groups) = groups(cx, x) else {
-            return Norm { mean: running_mean, factor: factor(&running_variance), shift, scale };
+            return Norm { mean: running_mean, factor: factor(&running_variance), shift };
         };
         let (mean, variance) = moments();
         // The running statistics follow the groups' average, the variance without bias as in PyTorch.
@@ -102,7 +82,7 @@ impl BatchNorm {
         let still = mean.stop_gradient();
         let factor = factor(&variance);
         let moved = (&mean - &still) * factor.stop_gradient();
-        Norm { mean: still, factor, shift: shift - moved, scale }
+        Norm { mean: still, factor, shift: shift - moved }
     }
 
     fn follow(&self, cx: &Scope, name: &str, running: &Tensor, batch: &Tensor, factor: f64) {
@@ -114,7 +94,7 @@ impl BatchNorm {
 
 /// The bias that statistics of the batch cancel, split off; running ones do not cancel it.
 fn without_bias(cx: &Scope, x: &Tensor) -> (Tensor, Option<Tensor>) {
-    if groups(cx, x).is_some() { pending::split(x) } else { (x.clone(), None) }
+    if groups(cx, x).is_some() { bias::split(x) } else { (x.clone(), None) }
 }
 
 /// `(x - mean) · factor + shift`, all of which broadcast against the grouped images.
@@ -122,8 +102,6 @@ struct Norm {
     mean: Tensor,
     factor: Tensor,
     shift: Tensor,
-    /// The learned part of the factor, which alone can make it negative.
-    scale: Tensor,
 }
 
 impl Norm {
@@ -177,7 +155,7 @@ pub fn layer_norm(cx: &Scope, x: &Tensor, epsilon: f64) -> Tensor {
 /// Without learned scale and shift, PyTorch's default.
 pub fn instance_norm(cx: &Scope, x: &Tensor, epsilon: f64) -> Tensor {
     let _scope = cx.enter();
-    let (x, _) = pending::split(x);
+    let (x, _) = bias::split(x);
     x.standardize(&[1, 2], epsilon)
 }
 

@@ -15,6 +15,21 @@ pub fn cross_entropy(logits: &Tensor, labels: &Tensor, smoothing: f64) -> Tensor
     }
 }
 
+/// The same, with what every class counts, `weights` of `[1, classes]`: the losses, each times what its label counts, and what
+/// each label counts. PyTorch's mean is the quotient of their sums; the smoothed part counts by class there too.
+pub fn weighted_cross_entropy(logits: &Tensor, labels: &Tensor, weights: &Tensor, smoothing: f64) -> (Tensor, Tensor) {
+    let logits = logits.convert(DType::F32);
+    let weights = weights.broadcast_to(logits.dims());
+    let counts = weights.pick(labels);
+    let normalizer = logits.logsumexp(1);
+    let of_label = (&normalizer - logits.pick(labels)) * &counts;
+    if smoothing == 0.0 {
+        return (of_label, counts);
+    }
+    let of_all = -((&logits - normalizer.unsqueeze(1)) * weights).mean(&[1]);
+    (of_label * (1.0 - smoothing) + of_all * smoothing, counts)
+}
+
 /// Cross-entropy against a distribution over classes per sample `[n, classes]`, as mixed labels are.
 pub fn soft_cross_entropy(logits: &Tensor, targets: &Tensor) -> Tensor {
     let logarithms = logits.convert(DType::F32).log_softmax(1);
@@ -41,6 +56,36 @@ pub fn focal(logits: &Tensor, targets: &Tensor, alpha: f64, gamma: f64) -> Tenso
         false => targets.full_like(1.0),
     };
     let losses = element_losses(&logits, &targets) * difficulty * balance;
+    losses.mean(&sample_axes(&losses))
+}
+
+/// Binary cross-entropy with logits in which what an element counts where its target is 1 is its `weights`: PyTorch's
+/// `pos_weight`. The mean over everything but the first axis.
+pub fn weighted_binary_cross_entropy(logits: &Tensor, targets: &Tensor, weights: &Tensor) -> Tensor {
+    let targets = targets.convert(DType::F32);
+    let counts = &targets * (weights.convert(DType::F32) - 1.0) + 1.0;
+    let losses = element_losses(logits, &targets) * counts;
+    losses.mean(&sample_axes(&losses))
+}
+
+/// Asymmetric loss (Ridnik et al., 2021) with logits: labels that an image lacks are many and mostly easy, so they are focused
+/// harder than those that it has (`gammas`, positive and negative), and those whose probability is below `margin` do not count.
+/// The mean over everything but the first axis.
+pub fn asymmetric(logits: &Tensor, targets: &Tensor, gammas: [f64; 2], margin: f64) -> Tensor {
+    const SMALLEST: f64 = 1e-8;
+    let (logits, targets) = (logits.convert(DType::F32), targets.convert(DType::F32));
+    let has = logits.logistic();
+    let lacks = (1.0 - &has + margin).min(&has.full_like(1.0));
+    let logarithm = |share: &Tensor| share.max(&share.full_like(SMALLEST)).log();
+    let power = |base: Tensor, gamma: f64| match gamma {
+        0.0 => base.full_like(1.0),
+        1.0 => base,
+        // Below this the power's gradient would be that of a logarithm of 0.
+        _ => base.max(&base.full_like(SMALLEST)).pow(&base.full_like(gamma)),
+    };
+    let positive = logarithm(&has) * &targets * power(1.0 - &has, gammas[0]);
+    let negative = logarithm(&lacks) * (1.0 - &targets) * power(1.0 - &lacks, gammas[1]);
+    let losses = -(positive + negative);
     losses.mean(&sample_axes(&losses))
 }
 

@@ -8,7 +8,8 @@ mod semantic;
 
 pub use classification::{GanLoss, gradient_penalty};
 pub use classification::{absolute_error, dissimilarity, huber, squared_error};
-pub use classification::{binary_cross_entropy, cross_entropy, focal, soft_cross_entropy};
+pub use classification::{asymmetric, binary_cross_entropy, cross_entropy, focal, soft_cross_entropy};
+pub use classification::{weighted_binary_cross_entropy, weighted_cross_entropy};
 pub use segmentation::{binary_cross_entropy_map, dice, sls_iou, soft_iou};
 pub use semantic::{pixel_cross_entropy, pixel_dice, pixel_focal, pixel_lovasz, pixel_ohem, pixel_soft_iou};
 

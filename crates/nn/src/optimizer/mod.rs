@@ -107,6 +107,20 @@ pub struct OptimizerSettings<'a> {
     pub epsilon: Option<&'a mut f64>,
 }
 
+impl OptimizerSettings<'_> {
+    /// The names of those that it has.
+    pub fn names(&self) -> Vec<&'static str> {
+        let OptimizerSettings { momentum, nesterov, betas, epsilon } = self;
+        let all = [
+            ("momentum", momentum.is_some()),
+            ("nesterov", nesterov.is_some()),
+            ("betas", betas.is_some()),
+            ("epsilon", epsilon.is_some()),
+        ];
+        all.into_iter().filter(|(_, is_there)| *is_there).map(|(name, _)| name).collect()
+    }
+}
+
 impl Optimizer {
     /// The names that [`named`](Optimizer::named) knows.
     pub const NAMES: [&'static str; 7] = ["sgd", "adam", "adamw", "adagrad", "rmsprop", "lamb", "lion"];

@@ -20,12 +20,15 @@ use octant_imaging::{Filter, Semantics, Unsupported};
 pub fn resize(images: &Tensor, height: usize, width: usize, method: Method) -> Result<Tensor, Unsupported> {
     let Method { filter, semantics, antialias } = method;
     let (input, output) = ((images.dim(1), images.dim(2)), (height.max(1), width.max(1)));
-    let (vertical, horizontal) = filters::plan(input, output, filter, semantics, antialias)?;
+    let (vertical, horizontal) = match (filter, semantics, images.dtype()) {
+        (Filter::Nearest, Semantics::Pil, DType::U16) => filters::nearest_pil_16_bit(input, output),
+        _ => filters::plan(input, output, filter, semantics, antialias)?,
+    };
     if filter == Filter::Nearest {
         return Ok(pick(&pick(images, 1, &vertical), 2, &horizontal));
     }
     let dtype = images.dtype();
-    // Pillow rounds to bytes between the passes; the other libraries do not.
+    // Pillow rounds to levels between the passes; the other libraries do not.
     let rounds = are_levels(images) && semantics == Semantics::Pil;
     let between = |values: Tensor| if rounds { round(&values, Rounding::HalfUp, dtype) } else { values };
     let mut passes = [(2, &horizontal), (1, &vertical)];

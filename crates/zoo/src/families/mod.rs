@@ -6,6 +6,7 @@ pub mod clip;
 pub mod convnext;
 pub mod deeplabv3;
 pub mod deit;
+pub mod detr;
 pub mod dinov2;
 pub mod dncnn;
 pub mod edsr;

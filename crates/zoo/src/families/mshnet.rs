@@ -8,7 +8,7 @@
 use crate::Model;
 use crate::model::head_size;
 use octant_graph::{Tensor, composites::Pool};
-use octant_nn::layers::{BatchNorm, Conv2d, Dense, PendingNorm};
+use octant_nn::layers::{BatchNorm, Conv2d, Dense};
 use octant_nn::{Scope, WeightLayout};
 
 /// The network.
@@ -30,12 +30,13 @@ impl MshNet {
 }
 
 /// Attention over channels: mean and max of every channel, through one small network.
-fn channel_attention(cx: &Scope, x: &PendingNorm) -> Tensor {
+fn channel_attention(cx: &Scope, x: &Tensor) -> Tensor {
     let dense = |features| Dense::new(features).bias(false).layout(WeightLayout::Pointwise);
     let channels = x.channels();
     let look = |pooled: Tensor| dense(channels / 16).apply(&cx.at("fc1"), &pooled).relu();
     // The second layer adds what it makes of both, which is what it makes of their sum.
-    dense(channels).apply(&cx.at("fc2"), &(look(x.global_avg_pool()) + look(x.global_max_pool()))).logistic()
+    let weights = dense(channels).apply(&cx.at("fc2"), &(look(x.global_avg_pool()) + look(x.global_max_pool())));
+    weights.logistic().reshape(&[x.dim(0), 1, 1, channels])
 }
 
 /// Attention over pixels: mean and max over channels, through one 7×7 convolution.
@@ -55,8 +56,8 @@ fn block(cx: &Scope, x: &Tensor, width: usize) -> Tensor {
     let y = Conv2d::new(width, 3).apply(&cx.at("conv1"), x);
     let y = BatchNorm::new().apply(&cx.at("bn1"), &y).relu();
     let y = Conv2d::new(width, 3).apply(&cx.at("conv2"), &y);
-    let y = BatchNorm::new().pending(&cx.at("bn2"), &y);
-    let y = y.weighted(&channel_attention(&cx.at("ca"), &y));
+    let y = BatchNorm::new().apply(&cx.at("bn2"), &y);
+    let y = channel_attention(&cx.at("ca"), &y) * y;
     let y = spatial_attention(&cx.at("sa"), &y) * y;
     (y + shortcut).relu()
 }

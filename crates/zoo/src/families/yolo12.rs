@@ -2,6 +2,7 @@
 //! layers: attention within areas of the image, no pooling block.
 
 use super::yolo::{Block, BoxHead, ClassTower, Scale, Yolo, c3k, c3k2, conv, conv_norm, join_up, pointwise};
+use crate::model::CellDetail;
 use octant_graph::{AttentionOptions, Tensor};
 use octant_nn::layers::Conv2d;
 use octant_nn::{Init, Scope, WeightLayout};
@@ -16,7 +17,7 @@ const HEAD: usize = 32;
 
 /// The network of that size.
 pub const fn yolo12(scale: Scale, classes: usize) -> Yolo {
-    let head = BoxHead { bins: 16, tower: ClassTower::Separable, one_to_one: false };
+    let head = BoxHead { bins: 16, tower: ClassTower::Separable, one_to_one: false, detail: CellDetail::None };
     Yolo { scale, pyramid, head_layer: 21, head, classes }
 }
 

@@ -6,7 +6,7 @@
 
 use super::yolo::{STRIDES, conv_norm, head_output, join_up};
 use crate::model::{BoxCode, head_size};
-use crate::{DetectorHead, Model};
+use crate::{CellDetail, DetectorHead, Model};
 use octant_graph::{Tensor, composites::Pool};
 use octant_nn::Scope;
 use octant_nn::layers::Conv2d;
@@ -170,6 +170,11 @@ impl Model for YoloX {
     }
 
     fn detector(&self) -> Option<DetectorHead> {
-        Some(DetectorHead { strides: STRIDES.to_vec(), code: BoxCode::CenterSize, one_to_one: false })
+        Some(DetectorHead {
+            strides: STRIDES.to_vec(),
+            code: BoxCode::CenterSize,
+            one_to_one: false,
+            detail: CellDetail::None,
+        })
     }
 }

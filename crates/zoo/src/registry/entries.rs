@@ -97,12 +97,15 @@ fn sized(mut model: impl Model + 'static, classes: usize) -> Box<dyn Model> {
 }
 
 /// By kind and family. The order is that of `octant models`.
-const TABLES: [&[ModelEntry]; 6] = [
+const TABLES: [&[ModelEntry]; 9] = [
     convolutional::CONVOLUTIONAL,
     semantic::SEMANTIC,
     detectors::YOLO,
+    detectors::DETAILED,
+    detectors::CLASSIFIERS,
     image_to_image::IMAGE_TO_IMAGE,
     detectors::YOLOX,
+    detectors::SETS,
     transformers::TRANSFORMERS,
 ];
 

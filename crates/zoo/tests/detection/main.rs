@@ -77,6 +77,38 @@ fn yolox_test() {
 }
 
 #[test]
+fn tiny_networks_with_masks() {
+    // Rounded constants of the optimizer reach the gradients of the third step through the product of two branches.
+    let tolerance = Tolerance { evaluation: 1e-9, training: 1e-5 };
+    ["yolov8-tiny-seg", "yolo11-tiny-seg"].into_iter().for_each(|name| check_small_within(name, tolerance));
+}
+
+#[test]
+fn tiny_networks_with_keypoints() {
+    ["yolov8-tiny-pose", "yolo11-tiny-pose"].into_iter().for_each(check_small);
+}
+
+#[test]
+fn tiny_networks_with_rotated_boxes() {
+    ["yolov8-tiny-obb", "yolo11-tiny-obb"].into_iter().for_each(check_small);
+}
+
+#[test]
+fn networks_with_masks() {
+    ["yolov8n-seg", "yolo11n-seg"].into_iter().for_each(|name| check_real(name, 5e-4));
+}
+
+#[test]
+fn networks_with_keypoints() {
+    ["yolov8n-pose", "yolo11n-pose"].into_iter().for_each(|name| check_real(name, 5e-4));
+}
+
+#[test]
+fn networks_with_rotated_boxes() {
+    ["yolov8n-obb", "yolo11n-obb"].into_iter().for_each(|name| check_real(name, 5e-4));
+}
+
+#[test]
 fn yolov8n() {
     check_real("yolov8n", 1e-4);
 }

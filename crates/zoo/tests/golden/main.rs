@@ -82,6 +82,8 @@ golden! { check_small:
     mobilenet_v3_tiny => "mobilenet_v3-tiny";
     convnext_test => "convnext-test";
     vit_test => "vit-test";
+    yolov8_tiny_cls => "yolov8-tiny-cls";
+    yolo11_tiny_cls => "yolo11-tiny-cls";
     vit_timm_test => "vit_timm-test";
     unet_tiny => "unet-tiny";
     unet_generator_tiny => "unet_generator-tiny";

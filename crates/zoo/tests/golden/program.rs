@@ -50,7 +50,9 @@ impl Case {
             ModelTask::Classify => deterministic::labels(batch, figures.elements("evaluate", "output") / batch),
             ModelTask::Segment if model.classes() > 1 => deterministic::class_masks(batch, side, model.classes()),
             ModelTask::Segment => deterministic::masks(batch, side),
-            ModelTask::Detect => panic!("detectors have a comparison of their own"),
+            ModelTask::Detect | ModelTask::Instances | ModelTask::Pose | ModelTask::Rotated => {
+                panic!("detectors have a comparison of their own")
+            }
             ModelTask::Translate => {
                 deterministic::images_of("targets", batch, side * model.enlarges(), model.classes())
             }
@@ -199,7 +201,9 @@ impl Case {
             ModelTask::Segment if self.deep => self.deep_loss(outputs, target),
             ModelTask::Segment if self.model.classes() > 1 => self.class_loss(outputs, target),
             ModelTask::Segment => loss::mean(&loss::binary_cross_entropy(&outputs[0], target), None),
-            ModelTask::Detect => panic!("detectors have a comparison of their own"),
+            ModelTask::Detect | ModelTask::Instances | ModelTask::Pose | ModelTask::Rotated => {
+                panic!("detectors have a comparison of their own")
+            }
             ModelTask::Translate => loss::mean(&loss::squared_error(&outputs[0], target), None),
         }
     }

@@ -3,7 +3,10 @@
 
 use super::assign::{Assigned, TaskAligned};
 use super::boxes::{Boxes, ciou};
-use super::{Cells, Truth, binary_cross_entropy};
+use super::details::{keypoint_loss, mask_loss};
+use super::rotated::{RotatedBoxes, prob_iou};
+use super::rows::AssignedRows;
+use super::{Cells, Truth, TruthDetails, binary_cross_entropy, of_owner};
 use octant_graph::{DType, Shape, Tensor};
 
 /// One head's raw output, taken to pieces.
@@ -17,15 +20,19 @@ pub struct Head {
     pub scores: Tensor,
     /// Corners in cells, each `[n, cells]`.
     pub boxes: Boxes,
+    /// What else is predicted of an object, `[n, cells, columns]` as it is.
+    pub details: Tensor,
 }
 
 impl Head {
-    /// From raw outputs `[n, cells, 4 · bins + classes]`.
-    pub fn new(cells: &Cells, raw: &Tensor, bins: usize) -> Head {
+    /// From raw outputs `[n, cells, 4 · bins + classes + details]`.
+    pub fn new(cells: &Cells, raw: &Tensor, bins: usize, details: usize) -> Head {
         let raw = raw.convert(DType::F32);
         let [n, count, columns] = [raw.dim(0), raw.dim(1), raw.dim(2)];
         let logits = raw.slice_axis(2, 0, 4 * bins).reshape(&[n, count, 4, bins]);
-        let scores = raw.slice_axis(2, 4 * bins, columns);
+        let first_detail = columns.saturating_sub(details);
+        let scores = raw.slice_axis(2, 4 * bins, first_detail);
+        let details = raw.slice_axis(2, first_detail, columns);
         let distances = match bins {
             1 => logits.reshape(&[n, count, 4]),
             _ => {
@@ -40,16 +47,22 @@ impl Head {
             x1: &cells.x + &side.x1,
             y1: &cells.y + &side.y1,
         };
-        Head { logits, distances, scores, boxes }
+        Head { logits, distances, scores, boxes, details }
     }
 
     /// Corners in pixels.
     pub fn pixels(&self, cells: &Cells) -> Boxes {
         self.boxes.map(|column| column * &cells.stride)
     }
+
+    /// The boxes of a head whose detail is their angle, in cells.
+    pub fn rotated(&self, cells: &Cells) -> RotatedBoxes {
+        let logit = self.details.slice_axis(2, 0, 1).reshape(&self.details.dims()[..2]);
+        RotatedBoxes::of_distances(cells, &self.distances, &RotatedBoxes::angle_of(&logit))
+    }
 }
 
-/// The three parts of the loss, before their gains.
+/// The parts of the loss, before their gains.
 #[derive(Debug, Clone)]
 pub struct DetectionLoss {
     /// 1 − complete IoU, weighted by the targets.
@@ -58,7 +71,15 @@ pub struct DetectionLoss {
     pub classes: Tensor,
     /// The distribution focal loss, or the absolute error of distances that have no distribution.
     pub distances: Tensor,
+    /// What belongs to the details: of masks their cross-entropy; of keypoints one less their similarity, then the cross-entropy
+    /// of their visibility; of rotated boxes the error of the angle.
+    pub details: Vec<Tensor>,
 }
+
+/// What is added to the variances of rotated boxes in the loss, in cells.
+const WIDENED: f64 = 0.01;
+/// The angle of boxes counts less the longer they are: by a Gaussian of this width over the logarithm of their proportion.
+const LONG_BOX: f64 = 3.0;
 
 /// How the parts are weighted and how cells are assigned.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -67,42 +88,89 @@ pub struct Aligned {
     pub assignment: TaskAligned,
     /// Numbers per distance.
     pub bins: usize,
+    /// Numbers behind the class logits.
+    pub details: usize,
 }
 
 impl Aligned {
     /// What boxes, classes and distances are multiplied by.
     pub const GAINS: [f64; 3] = [7.5, 0.5, 1.5];
+    /// What masks, keypoints, their visibility and angles are multiplied by.
+    pub const DETAIL_GAINS: [f64; 4] = [7.5, 12.0, 1.0, 1.0];
 
     /// The loss of one head's raw outputs.
     pub fn loss(&self, cells: &Cells, raw: &Tensor, truth: &Truth) -> DetectionLoss {
-        let head = Head::new(cells, raw, self.bins);
+        let head = Head::new(cells, raw, self.bins, self.details);
+        if let TruthDetails::Rotated(objects) = &truth.details {
+            return self.rotated_loss(cells, &head, objects, truth);
+        }
         let assigned = self.assignment.assign(cells, &head.scores.logistic(), &head.pixels(cells), truth);
         let total = assigned.targets.sum_all().max(&assigned.targets.scalar_like(1.0));
+        let rows = || AssignedRows::of(&assigned);
+        let details = match &truth.details {
+            TruthDetails::None | TruthDetails::Rotated(_) => Vec::new(),
+            TruthDetails::Masks(masks) => vec![mask_loss(cells, &head.details, masks, &rows(), truth)],
+            TruthDetails::Keypoints(points) => keypoint_loss(cells, &head.details, points, &rows(), truth).to_vec(),
+        };
+        let target = assigned.boxes.map(|column| column / &cells.stride);
+        let sides = Boxes {
+            x0: &cells.x - &target.x0,
+            y0: &cells.y - &target.y0,
+            x1: &target.x1 - &cells.x,
+            y1: &target.y1 - &cells.y,
+        };
         DetectionLoss {
             classes: class_loss(&head.scores, &assigned, &truth.counts) / &total,
-            boxes: box_loss(cells, &head, &assigned) / &total,
-            distances: self.distance_loss(cells, &head, &assigned) / &total,
+            boxes: box_loss(cells, &head, &target, &assigned) / &total,
+            distances: self.distance_loss(cells, &head, &sides.corners(), &assigned) / &total,
+            details,
+        }
+    }
+
+    /// The same for boxes that are rotated: by their probabilistic overlap, with distances along their own axes.
+    fn rotated_loss(&self, cells: &Cells, head: &Head, objects: &RotatedBoxes, truth: &Truth) -> DetectionLoss {
+        let predicted = head.rotated(cells);
+        let pixels = predicted.scaled(&cells.stride);
+        let assigned = self.assignment.assign_rotated(cells, &head.scores.logistic(), &pixels, objects, truth);
+        let total = assigned.targets.sum_all().max(&assigned.targets.scalar_like(1.0));
+        let target = objects.map(|column| of_owner(&assigned.owned, column)).scaled(&(1.0 / &cells.stride));
+        let distances = self.distance_loss(cells, head, &target.distances(cells), &assigned) / &total;
+        // Boxes that do not count are replaced: their gradient is multiplied by 0 and must be finite.
+        let unit = predicted.map(|column| column.full_like(1.0));
+        let chosen = |boxes: &RotatedBoxes| {
+            let choose = |a: &Tensor, b: &Tensor| assigned.taken.select(a, b);
+            RotatedBoxes {
+                x: choose(&boxes.x, &unit.x),
+                y: choose(&boxes.y, &unit.y),
+                width: choose(&boxes.width, &unit.width),
+                height: choose(&boxes.height, &unit.height),
+                angle: choose(&boxes.angle, &unit.angle),
+            }
+        };
+        let (predicted, target) = (chosen(&predicted), chosen(&target));
+        // The angle of a square has no meaning beyond a quarter turn, and that of a long box the more.
+        let turned = ((&predicted.angle - &target.angle) * 2.0).sin().square();
+        let length = (&target.width / &target.height).log().square();
+        let angle = turned * (length * (-1.0 / LONG_BOX.powi(2))).exp();
+        let overlap = prob_iou(&predicted, &target, WIDENED);
+        DetectionLoss {
+            classes: class_loss(&head.scores, &assigned, &truth.counts) / &total,
+            boxes: weighted(&assigned.taken, &(1.0 - overlap), &assigned.targets) / &total,
+            distances,
+            details: vec![weighted(&assigned.taken, &angle, &assigned.targets) / total],
         }
     }
 
     /// Distances by their distributions, or by their error relative to the image where they have none.
-    fn distance_loss(&self, cells: &Cells, head: &Head, assigned: &Assigned) -> Tensor {
-        let target = assigned.boxes.map(|column| column / &cells.stride);
-        let sides = Boxes {
-            x0: &cells.x - target.x0,
-            y0: &cells.y - target.y0,
-            x1: target.x1 - &cells.x,
-            y1: target.y1 - &cells.y,
-        };
-        let wanted = sides.corners();
+    fn distance_loss(&self, cells: &Cells, head: &Head, wanted: &Tensor, assigned: &Assigned) -> Tensor {
         let per_cell = match self.bins {
             1 => {
                 let [height, width] = cells.image.map(|side| side as f64);
-                let error = Boxes::of_corners(&(&head.distances - &wanted).abs());
+                let error = Boxes::of_corners(&(&head.distances - wanted).abs());
                 let error = error.map(|column| column * &cells.stride);
                 ((error.x0 + error.x1) / width + (error.y0 + error.y1) / height) * 0.25
             }
-            bins => distribution_loss(&head.logits, &wanted, bins),
+            bins => distribution_loss(&head.logits, wanted, bins),
         };
         weighted(&assigned.taken, &per_cell, &assigned.targets)
     }
@@ -124,8 +192,7 @@ fn class_loss(logits: &Tensor, assigned: &Assigned, counts: &Tensor) -> Tensor {
     (binary_cross_entropy(logits, &targets).sum(&[1, 2]) * counts.convert(DType::F32)).sum_all()
 }
 
-fn box_loss(cells: &Cells, head: &Head, assigned: &Assigned) -> Tensor {
-    let target = assigned.boxes.map(|column| column / &cells.stride);
+fn box_loss(cells: &Cells, head: &Head, target: &Boxes, assigned: &Assigned) -> Tensor {
     // Boxes that do not count are replaced: their gradient is multiplied by 0 and must be finite.
     let count = |column: &Tensor| column.broadcast_to(head.boxes.x0.dims());
     let unit = Boxes {

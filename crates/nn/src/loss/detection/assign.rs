@@ -2,6 +2,7 @@
 //! inside its box that are best at both naming and enclosing it.
 
 use super::boxes::{Boxes, ciou};
+use super::rotated::{RotatedBoxes, prob_iou};
 use super::{Cells, Truth, of_class, of_owner, per_cell, per_object, pick};
 use octant_graph::{DType, Tensor};
 
@@ -28,6 +29,12 @@ pub struct Assigned {
     pub classes: Tensor,
     /// The score that the cell should give to the class, f32 `[n, cells]`; 0 where there is no object.
     pub targets: Tensor,
+    /// Which cell is assigned to which object, bool `[n, objects, cells]`.
+    pub owned: Tensor,
+    /// Which cells every object chose before conflicts were settled, bool `[n, objects, cells]`.
+    pub(super) claimed: Tensor,
+    /// The cells that every object considered, the best first, each i32 `[n, objects]`; those that count are claimed.
+    pub(super) choices: Vec<Tensor>,
 }
 
 impl TaskAligned {
@@ -41,24 +48,55 @@ impl TaskAligned {
 
     /// Assigns from `scores` (probabilities `[n, cells, classes]`) and predicted `boxes` (in pixels, each `[n, cells]`).
     pub fn assign(&self, cells: &Cells, scores: &Tensor, boxes: &Boxes, truth: &Truth) -> Assigned {
-        let scores = scores.stop_gradient();
         let boxes = boxes.map(Tensor::stop_gradient);
         let (objects, count) = (truth.slots(), cells.count());
-        let candidates = self.inside(cells, truth).and(&per_cell(&truth.exists, count));
         let ground_truth = truth.boxes.map(|column| per_cell(column, count));
         let overlap = ciou(&ground_truth, &boxes.map(|column| per_object(column, objects)));
+        self.assign_by(scores, &overlap, &self.inside(cells, truth), truth)
+    }
+
+    /// The same for boxes that are rotated, by their probabilistic overlap. The truth's are those of `objects`.
+    pub fn assign_rotated(
+        &self,
+        cells: &Cells,
+        scores: &Tensor,
+        boxes: &RotatedBoxes,
+        objects: &RotatedBoxes,
+        truth: &Truth,
+    ) -> Assigned {
+        let boxes = boxes.map(Tensor::stop_gradient);
+        let (slots, count) = (truth.slots(), cells.count());
+        let ground_truth = objects.map(|column| per_cell(column, count));
+        let overlap = prob_iou(&ground_truth, &boxes.map(|column| per_object(column, slots)), 0.0);
+        let enlarged = |side: &Tensor| {
+            let is_small = side.less(&side.scalar_like(self.smallest_side));
+            is_small.select(&side.full_like(Self::ENLARGED), side)
+        };
+        let reach =
+            RotatedBoxes { width: enlarged(&objects.width), height: enlarged(&objects.height), ..objects.clone() };
+        self.assign_by(scores, &overlap, &reach.hold(cells), truth)
+    }
+
+    /// Assigns by how much every predicted box overlaps every object, f32 `[n, objects, cells]`, among cells that are `inside`.
+    fn assign_by(&self, scores: &Tensor, overlap: &Tensor, inside: &Tensor, truth: &Truth) -> Assigned {
+        let scores = scores.stop_gradient();
+        let candidates = inside.and(&per_cell(&truth.exists, overlap.dim(2)));
         let zero = overlap.zeros_like();
         let overlap = candidates.select(&overlap.max(&overlap.scalar_like(0.0)), &zero);
         let alignment = of_class(&scores, &truth.classes).sqrt() * sixth_power(&overlap);
         let alignment = candidates.select(&alignment, &zero);
-        let (best, _) = pick(&alignment, self.cells, None);
-        let owned = self.resolve_conflicts(&best.and(&candidates), &overlap, &alignment);
+        let best = pick(&alignment, self.cells, None);
+        let claimed = best.mask.and(&candidates);
+        let owned = self.resolve_conflicts(&claimed, &overlap, &alignment);
         let targets = targets(&owned, &overlap, &alignment);
         Assigned {
             taken: owned.any(&[1]),
             boxes: truth.boxes.map(|column| of_owner(&owned, column)),
             classes: of_owner(&owned, &truth.classes.convert(DType::F32)).convert(DType::I32),
             targets,
+            owned,
+            claimed,
+            choices: best.positions,
         }
     }
 
@@ -96,7 +134,7 @@ impl TaskAligned {
         if self.kept >= self.cells {
             return owned;
         }
-        let (best, _) = pick(&owned.select(alignment, &alignment.zeros_like()), self.kept, None);
+        let best = pick(&owned.select(alignment, &alignment.zeros_like()), self.kept, None).mask;
         best.and(&owned)
     }
 }

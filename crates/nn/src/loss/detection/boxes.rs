@@ -79,6 +79,15 @@ pub fn iou(a: &Boxes, b: &Boxes, epsilon: f64) -> Tensor {
     &overlap.inside / (overlap.union() + epsilon)
 }
 
+/// Generalized IoU (Rezatofighi et al., 2019): the IoU less the share of the box around both that neither covers.
+pub fn giou(a: &Boxes, b: &Boxes) -> Tensor {
+    let overlap = Overlap::new(a, b, 0.0);
+    let union = overlap.union();
+    let around = |low: [&Tensor; 2], high: [&Tensor; 2]| high[0].max(high[1]) - low[0].min(low[1]);
+    let area = around([&a.x0, &b.x0], [&a.x1, &b.x1]) * around([&a.y0, &b.y0], [&a.y1, &b.y1]);
+    &overlap.inside / &union - (&area - &union) / area
+}
+
 /// Complete IoU (Zheng et al., "Distance-IoU Loss", 2020): the IoU less the squared distance of the centers, relative to
 /// the box around both, and less the difference of the aspect ratios. The weight of the latter has no gradient.
 pub fn ciou(a: &Boxes, b: &Boxes) -> Tensor {

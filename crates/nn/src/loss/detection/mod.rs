@@ -10,11 +10,20 @@
 mod aligned;
 mod assign;
 mod boxes;
+mod details;
+mod local;
+mod rotated;
+mod rows;
+mod sets;
 mod transport;
 
 pub use aligned::{Aligned, DetectionLoss, Head};
 pub use assign::{Assigned, TaskAligned};
-pub use boxes::{Boxes, ciou, iou};
+pub use boxes::{Boxes, ciou, giou, iou};
+pub use details::{COCO_SIGMAS, KeypointTruth, MaskTruth, keypoint_sigmas, keypoints_in_pixels};
+pub use local::Distribution;
+pub use rotated::{RotatedBoxes, prob_iou};
+pub use sets::{NoisyQueries, Queries, SetLoss};
 pub use transport::{TransportLoss, transport, transport_predictions};
 
 use octant_graph::{DType, Gather, HostTensor, Shape, Tensor, Trace};
@@ -76,6 +85,22 @@ pub struct Truth {
     pub exists: Tensor,
     /// Which images count, f32 `[n]`: 0 for those that only fill the batch.
     pub counts: Tensor,
+    /// What else is known of the objects.
+    pub details: TruthDetails,
+}
+
+/// What is known of the objects of a batch beside their boxes and classes.
+#[derive(Debug, Clone, Default)]
+pub enum TruthDetails {
+    /// Nothing.
+    #[default]
+    None,
+    /// Their masks.
+    Masks(MaskTruth),
+    /// Their keypoints.
+    Keypoints(KeypointTruth),
+    /// By how much their boxes are rotated, each `[n, objects]` in pixels.
+    Rotated(RotatedBoxes),
 }
 
 impl Truth {
@@ -86,7 +111,25 @@ impl Truth {
         let counted = counts.greater(&counts.scalar_like(0.5)).reshape(&[n, 1]).broadcast_to(&[n, objects]);
         let exists = classes.greater_equal(&classes.scalar_like(0.0)).and(&counted);
         let classes = classes.max(&classes.scalar_like(0.0));
-        Truth { boxes: Boxes::of_corners(corners), classes, exists, counts: counts.clone() }
+        let details = TruthDetails::None;
+        Truth { boxes: Boxes::of_corners(corners), classes, exists, counts: counts.clone(), details }
+    }
+
+    /// The same with what else is known of the objects. Rotated boxes with a side below two pixels do not count.
+    pub fn with(mut self, details: TruthDetails) -> Truth {
+        if let TruthDetails::Rotated(rotated) = &details {
+            let shorter = rotated.width.min(&rotated.height);
+            self.exists = self.exists.and(&shorter.greater_equal(&shorter.scalar_like(RotatedBoxes::SHORTEST)));
+        }
+        Truth { details, ..self }
+    }
+
+    /// Centers and sizes as shares of the sides of an image of that height and width, `[n, objects, 4]`.
+    pub fn shares(&self, [height, width]: [usize; 2]) -> Tensor {
+        let Boxes { x0, y0, x1, y1 } = &self.boxes;
+        let (across, down) = (1.0 / width as f64, 1.0 / height as f64);
+        let columns = [(x0 + x1) * (0.5 * across), (y0 + y1) * (0.5 * down), (x1 - x0) * across, (y1 - y0) * down];
+        Tensor::concatenate(&columns.map(|column| column.unsqueeze(2)), 2)
     }
 
     /// How many objects an image may have.
@@ -95,18 +138,29 @@ impl Truth {
     }
 }
 
-/// Up to `count` elements of every row (the last axis) of f32 `values`, largest first and the first of equals: a mask of
-/// the rows' shape and the sum of what was picked. With `limit` (f32, without the last axis) a row stops after that many.
+/// What [`pick`] took of every row.
+struct Picked {
+    /// Which elements, bool of the rows' shape.
+    mask: Tensor,
+    /// Their sum.
+    sum: Tensor,
+    /// Their positions in the row, largest first, each i32 without the last axis.
+    positions: Vec<Tensor>,
+}
+
+/// Up to `count` elements of every row (the last axis) of f32 `values`, largest first and the first of equals. With `limit`
+/// (f32, without the last axis) a row stops after that many.
 ///
 /// Repeated maxima cost `count` passes over the values. Sorting thousands of cells per object to keep ten costs more on
 /// every backend.
-fn pick(values: &Tensor, count: usize, limit: Option<&Tensor>) -> (Tensor, Tensor) {
+fn pick(values: &Tensor, count: usize, limit: Option<&Tensor>) -> Picked {
     let axis = values.rank() - 1;
     let number = values.trace().iota(values.shape().with_dtype(DType::I32), axis);
     let nothing = f64::from(f32::MIN);
     let mut left = values.clone();
     let mut picked = values.zeros_like().convert(DType::Bool);
     let mut sum = values.sum(&[axis]).zeros_like();
+    let mut positions = Vec::new();
     for turn in 0..count.min(values.dim(axis as isize)) {
         let (largest, index) = left.arg_max(axis);
         let mut here = number.equal(&index.unsqueeze(axis).broadcast_to(values.dims()));
@@ -117,8 +171,9 @@ fn pick(values: &Tensor, count: usize, limit: Option<&Tensor>) -> (Tensor, Tenso
         picked = picked.or(&here);
         left = here.select(&left.full_like(nothing), &left);
         sum = sum + largest;
+        positions.push(index);
     }
-    (picked, sum)
+    Picked { mask: picked, sum, positions }
 }
 
 /// A row of `[n, cells]` against every object: `[n, 1, cells]` as `[n, objects, cells]`.

@@ -123,10 +123,10 @@ fn assign(cells: &Cells, raw: &Raw, truth: &Truth) -> (Tensor, Tensor) {
     let cost = class_cost(raw, truth) - (&overlap + 1e-8).log() * 3.0;
     let cost = cost + near.select(&overlap.zeros_like(), &overlap.full_like(OUTSIDE));
     let cost = all_candidates.select(&cost, &cost.full_like(NEVER));
-    let (_, best_overlaps) = pick(&overlap, MOST, None);
+    let best_overlaps = pick(&overlap, MOST, None).sum;
     let limit = best_overlaps.floor();
     let limit = limit.max(&limit.scalar_like(1.0));
-    let (wanted, _) = pick(&(-&cost), MOST, Some(&limit));
+    let wanted = pick(&(-&cost), MOST, Some(&limit)).mask;
     let wanted = wanted.and(&all_candidates);
     let claims = wanted.convert(DType::F32).sum(&[1]);
     let (_, cheapest) = cost.arg_min(1);

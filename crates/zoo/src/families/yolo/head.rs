@@ -1,9 +1,11 @@
-//! The detection head: per feature map, one tower of convolutions makes box distances and one makes class scores.
+//! The detection head: per feature map, one tower of convolutions makes box distances, one makes class scores, and where
+//! there is more to predict of an object a third one makes that.
 
 use super::STRIDES;
 use super::blocks::{conv, conv_norm, pointwise};
+use crate::model::CellDetail;
 use octant_graph::{DType, Tensor};
-use octant_nn::layers::Conv2d;
+use octant_nn::layers::{Conv2d, ConvTranspose2d};
 use octant_nn::{Init, Scope, WeightLayout};
 
 /// How the tower of class scores is built.
@@ -25,15 +27,19 @@ pub struct BoxHead {
     pub tower: ClassTower,
     /// A second head of the same form is trained with one anchor per box and predicts without non-maximum suppression.
     pub one_to_one: bool,
+    /// What is predicted of an object beside its box and class.
+    pub detail: CellDetail,
 }
 
 /// What an image's side is taken for where biases start from an expected number of objects.
 const TYPICAL_SIDE: f64 = 640.0;
 
 impl BoxHead {
-    /// Raw outputs `[n, anchors, 4 · bins + classes]` in f32, levels one after another; the second head's come last and
-    /// its gradient stops at the feature maps.
-    pub fn apply(&self, cx: &Scope, maps: &[Tensor; 3], classes: usize) -> Vec<Tensor> {
+    /// Raw outputs `[n, anchors, 4 · bins + classes + details]` in f32, levels one after another; the second head's come
+    /// last and its gradient stops at the feature maps. Prototypes of masks come behind them.
+    ///
+    /// `widest` is the width that the table lists with 256 channels.
+    pub fn apply(&self, cx: &Scope, maps: &[Tensor; 3], classes: usize, widest: usize) -> Vec<Tensor> {
         self.keep_bins(cx);
         let branch = |prefix: &str, maps: &[Tensor; 3]| {
             let width = maps[0].channels();
@@ -45,6 +51,9 @@ impl BoxHead {
         let mut outputs = vec![branch("", maps)];
         if self.one_to_one {
             outputs.push(branch("one2one_", &maps.clone().map(|map| map.stop_gradient())));
+        }
+        if let CellDetail::Mask { prototypes, .. } = self.detail {
+            outputs.push(mask_prototypes(&cx.at("proto"), &maps[0], widest, prototypes));
         }
         outputs
     }
@@ -77,7 +86,14 @@ impl BoxHead {
             let y = self.tower.apply(&cx, map, class_width);
             output(&cx.at("2"), &y, classes, (5.0 / classes as f64 / cells).ln())
         };
-        let y = Tensor::concatenate(&[boxes, scores], 3);
+        let mut parts = vec![boxes, scores];
+        if self.detail != CellDetail::None {
+            let (cx, columns) = (cx.at(format_args!("{prefix}cv4.{level}")), self.detail.columns());
+            let y = conv(&cx.at("0"), map, columns.max(width / 4), 3, 1);
+            let y = conv(&cx.at("1"), &y, y.channels(), 3, 1);
+            parts.push(Conv2d::new(columns, 1).apply(&cx.at("2"), &y).convert(DType::F32));
+        }
+        let y = Tensor::concatenate(&parts, 3);
         y.reshape(&[y.dim(0), y.dim(1) * y.dim(2), y.dim(3)])
     }
 }
@@ -99,6 +115,14 @@ impl ClassTower {
             }
         }
     }
+}
+
+/// What masks are made of, `[n, h, w, prototypes]` in f32 at twice the finest map's size.
+fn mask_prototypes(cx: &Scope, map: &Tensor, width: usize, prototypes: usize) -> Tensor {
+    let y = conv(&cx.at("cv1"), map, width, 3, 1);
+    let y = ConvTranspose2d::new(width, 2).apply(&cx.at("upsample"), &y);
+    let y = conv(&cx.at("cv2"), &y, width, 3, 1);
+    pointwise(&cx.at("cv3"), &y, prototypes).convert(DType::F32)
 }
 
 /// The last 1×1 convolution, whose bias starts at one value, in f32.

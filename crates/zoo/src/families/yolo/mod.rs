@@ -2,13 +2,15 @@
 //! the head. Facts are those of the published tables and state dicts; the families' own files say what differs.
 
 mod blocks;
+mod classifier;
 mod head;
 
 pub(super) use blocks::{Block, c2f, c2psa, c3k, c3k2, conv, conv_norm, join_up, pointwise, sppf};
+pub use classifier::YoloClassifier;
 pub(super) use head::output as head_output;
 pub use head::{BoxHead, ClassTower};
 
-use crate::model::{BoxCode, head_size};
+use crate::model::{BoxCode, CellDetail, head_size};
 use crate::{DetectorHead, Model};
 use octant_graph::Tensor;
 use octant_nn::Scope;
@@ -64,10 +66,20 @@ pub struct Yolo {
     pub classes: usize,
 }
 
+/// What is predicted of an object beside its box and class: a mask of 32 prototypes at a quarter of the image's size.
+pub const MASKS: CellDetail = CellDetail::Mask { prototypes: 32, stride: 4 };
+/// COCO's 17 keypoints of people, with their visibility.
+pub const KEYPOINTS: CellDetail = CellDetail::Keypoints { count: 17, columns: 3 };
+
 /// Sides of a cell of the feature maps, in pixels.
 pub const STRIDES: [usize; 3] = [8, 16, 32];
 
 impl Yolo {
+    /// The same network with a head that predicts more of every object.
+    pub const fn with(self, detail: CellDetail) -> Yolo {
+        Yolo { head: BoxHead { detail, ..self.head }, ..self }
+    }
+
     fn head_scope(&self, cx: &Scope) -> Scope {
         cx.at(format_args!("model.{}", self.head_layer))
     }
@@ -92,18 +104,26 @@ impl Model for Yolo {
     }
 
     fn forward(&self, cx: &Scope, images: &Tensor) -> Tensor {
-        self.outputs(cx, images, false).pop().expect("a head has an output")
+        let outputs = self.outputs(cx, images, false);
+        outputs[usize::from(self.head.one_to_one)].clone()
     }
 
     /// The head's output, or where there are two heads first the one that is trained with many anchors per box, then the
-    /// one that predicts.
+    /// one that predicts; then the prototypes of masks.
     fn outputs(&self, cx: &Scope, images: &Tensor, _: bool) -> Vec<Tensor> {
         let maps = (self.pyramid)(&self.scale, &cx.at("model"), images);
-        self.head.apply(&self.head_scope(cx), &maps, self.classes)
+        self.head.apply(&self.head_scope(cx), &maps, self.classes, self.scale.channels(256))
+    }
+
+    fn set_keypoints(&mut self, count: usize, columns: usize) {
+        if let CellDetail::Keypoints { .. } = self.head.detail {
+            self.head.detail = CellDetail::Keypoints { count, columns };
+        }
     }
 
     fn detector(&self) -> Option<DetectorHead> {
         let code = BoxCode::Distances { bins: self.head.bins };
-        Some(DetectorHead { strides: STRIDES.to_vec(), code, one_to_one: self.head.one_to_one })
+        let BoxHead { one_to_one, detail, .. } = self.head;
+        Some(DetectorHead { strides: STRIDES.to_vec(), code, one_to_one, detail })
     }
 }

@@ -33,7 +33,7 @@ pub enum Level {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SimdError {
     /// The name is not one of ours.
-    #[error("OCTANT_SIMD is \"{0}\"; set it to portable, avx2, avx512 or neon, or unset it")]
+    #[error("OCTANT_SIMD is \"{0}\"; set it to portable, avx2, avx512, avx512-without-amx or neon, or unset it")]
     Unknown(String),
     /// The machine does not have it.
     #[error("this machine has no {0:?}; unset OCTANT_SIMD or set it to one of {1:?}")]
@@ -96,11 +96,23 @@ pub enum Bf16Unit {
     Amx,
 }
 
+/// How products of 8-bit numbers are computed. All of them have the same, exact sums.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Int8Unit {
+    /// One by one, as the compiler makes vectors of it.
+    Portable,
+    /// Sums of four products by AVX512-VNNI.
+    Vnni,
+    /// AMX tiles.
+    Amx,
+}
+
 /// A level that this machine was seen to have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Simd {
     level: Level,
     bf16: Bf16Unit,
+    int8: Int8Unit,
 }
 
 /// Prefetches the cache line at an address, on machines that can; any address is allowed.
@@ -164,31 +176,48 @@ pub trait Kernel {
 }
 
 impl Simd {
-    /// The token for `level` with the best bf16 unit that goes with it.
+    /// The token for `level` with the best units that go with it.
     pub fn new(level: Level) -> Result<Simd, SimdError> {
         match level.exists() {
-            true => Ok(Simd { level, bf16: best_bf16(level) }),
+            true => Ok(Simd { level, bf16: best_bf16(level), int8: best_int8(level) }),
             false => Err(SimdError::Unavailable(level, Level::available())),
         }
     }
 
-    /// What this process uses: the level named by `OCTANT_SIMD`, or the best there is.
+    /// What this process uses: the level named by `OCTANT_SIMD`, or the best there is. `avx512-without-amx` is AVX-512 on a machine
+    /// whose tile registers are left alone, to measure what others have.
     pub fn current() -> Result<Simd, SimdError> {
         static CURRENT: OnceLock<Result<Simd, SimdError>> = OnceLock::new();
         let choose = || match std::env::var("OCTANT_SIMD") {
+            Ok(name) if name == "avx512-without-amx" => Ok(Simd::new(Level::Avx512)?.without_tiles()),
             Ok(name) => Simd::new(Level::named(&name)?),
             Err(_) => Simd::new(Level::available().last().copied().unwrap_or(Level::Portable)),
         };
         CURRENT.get_or_init(choose).clone()
     }
 
-    /// One token for every level and bf16 unit of this machine: what tests go through.
+    /// One token for every level and unit of this machine: what tests go through. The last of a level has its best units.
     pub fn all() -> Vec<Simd> {
+        let pairs = [
+            (Bf16Unit::Widen, Int8Unit::Portable),
+            (Bf16Unit::Avx512Dot, Int8Unit::Vnni),
+            (Bf16Unit::Amx, Int8Unit::Amx),
+        ];
         let units = |level| {
-            let best = best_bf16(level);
-            [Bf16Unit::Widen, Bf16Unit::Avx512Dot, Bf16Unit::Amx].into_iter().filter(move |&unit| unit <= best)
+            let (best_bf16, best_int8) = (best_bf16(level), best_int8(level));
+            let there = pairs.into_iter().filter(move |(bf16, _)| *bf16 <= best_bf16);
+            there.map(move |(bf16, int8)| Simd {
+                level,
+                bf16,
+                int8: if bf16 == best_bf16 { best_int8 } else { int8.min(best_int8) },
+            })
         };
-        Level::available().into_iter().flat_map(|level| units(level).map(move |bf16| Simd { level, bf16 })).collect()
+        Level::available().into_iter().flat_map(units).collect()
+    }
+
+    /// The same machine without its tile registers.
+    pub fn without_tiles(self) -> Simd {
+        Simd { bf16: self.bf16.min(Bf16Unit::Avx512Dot), int8: self.int8.min(Int8Unit::Vnni), ..self }
     }
 
     /// The instruction set.
@@ -199,6 +228,11 @@ impl Simd {
     /// How bf16 products are computed.
     pub fn bf16(self) -> Bf16Unit {
         self.bf16
+    }
+
+    /// How products of 8-bit numbers are computed.
+    pub fn int8(self) -> Int8Unit {
+        self.int8
     }
 
     /// f32 numbers in one vector register.
@@ -262,7 +296,7 @@ unsafe fn neon<K: Kernel>(args: K::Args) -> K::Output {
 fn best_bf16(level: Level) -> Bf16Unit {
     static BEST: OnceLock<Bf16Unit> = OnceLock::new();
     let detect = || match is_x86_feature_detected!("avx512bf16") {
-        true if amx::request() => Bf16Unit::Amx,
+        true if amx::request(amx::BF16) => Bf16Unit::Amx,
         true => Bf16Unit::Avx512Dot,
         false => Bf16Unit::Widen,
     };
@@ -275,6 +309,25 @@ fn best_bf16(level: Level) -> Bf16Unit {
 #[cfg(not(target_arch = "x86_64"))]
 fn best_bf16(_: Level) -> Bf16Unit {
     Bf16Unit::Widen
+}
+
+#[cfg(target_arch = "x86_64")]
+fn best_int8(level: Level) -> Int8Unit {
+    static BEST: OnceLock<Int8Unit> = OnceLock::new();
+    let detect = || match is_x86_feature_detected!("avx512vnni") {
+        true if amx::request(amx::INT8) => Int8Unit::Amx,
+        true => Int8Unit::Vnni,
+        false => Int8Unit::Portable,
+    };
+    match level {
+        Level::Avx512 => *BEST.get_or_init(detect),
+        _ => Int8Unit::Portable,
+    }
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn best_int8(_: Level) -> Int8Unit {
+    Int8Unit::Portable
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@
 //! what takes long reports to an observer.
 
 mod error;
+mod int8;
 mod operations;
 mod peaks;
 mod peers;

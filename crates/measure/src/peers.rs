@@ -30,6 +30,12 @@ const PEERS: [Peer; 4] = [
         start: |programs, task| match task {
             ModelTask::Classify | ModelTask::Segment => programs.python("pytorch_peer.py"),
             ModelTask::Detect => programs.python("detection_peer.py"),
+            ModelTask::Instances | ModelTask::Pose | ModelTask::Rotated => {
+                refuse!(
+                    "there is no peer for networks to {}; bench/peers/same_learning.py compares their learning",
+                    task.name()
+                )
+            }
             ModelTask::Translate => programs.python("translate_peer.py"),
         },
     },

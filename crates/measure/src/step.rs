@@ -2,8 +2,9 @@
 
 use crate::error::{MeasureError, Result, refusal, refuse};
 use crate::subject::{SLOTS, Subject, synthetic_batch};
-use crate::{Sample, peaks};
+use crate::{Sample, int8, peaks};
 use octant_data::Batch;
+use octant_nn::Precision;
 use octant_recipe::{Cores, Recipe};
 use octant_runtime::{
     Backend, Buffer, CompileOptions, Cost, Executable, MemoryPlan, Mesh, PartTiming, Recording, Sharding, Timeline,
@@ -52,7 +53,7 @@ impl FromStr for StepMode {
 pub struct StepRequest {
     /// What a step does.
     pub mode: StepMode,
-    /// What layers compute in, by name: f32 or bf16.
+    /// What layers compute in, by name: f32, bf16, or int8 for predictions.
     pub precision: String,
     /// Devices that work on every batch together; for training steps.
     pub cores: Cores,
@@ -144,7 +145,7 @@ impl Profile {
 
 /// Measures the steps of a subject on a device.
 pub fn measure_step(subject: &Subject, backend: &Arc<dyn Backend>, request: &StepRequest) -> Result<StepFigures> {
-    let precision = octant_recipe::precision(&request.precision)?;
+    let precision = request.precision()?;
     let mut work = request.prepare(subject, backend)?;
     let begun = Instant::now();
     work.queue()?;
@@ -184,6 +185,19 @@ pub fn measure_step(subject: &Subject, backend: &Arc<dyn Backend>, request: &Ste
 }
 
 impl StepRequest {
+    /// Whether convolutions and linear layers compute in 8 bits.
+    fn is_int8(&self) -> bool {
+        self.precision == "int8"
+    }
+
+    /// What layers compute in, if it is not 8 bits.
+    fn precision(&self) -> Result<Precision> {
+        if self.is_int8() && self.mode != StepMode::Infer {
+            refuse!("networks are not trained in 8 bits; add --mode infer");
+        }
+        Ok(if self.is_int8() { Precision::F32 } else { octant_recipe::precision(&self.precision)? })
+    }
+
     /// The compiled step with its batch.
     fn prepare(&self, subject: &Subject, backend: &Arc<dyn Backend>) -> Result<Box<dyn Steps>> {
         let image = [subject.size, subject.size, subject.entry.preprocessing.input[2]];
@@ -192,21 +206,21 @@ impl StepRequest {
         if self.latency && self.mode != StepMode::Infer {
             refuse!("the latency is that of predictions; add --mode infer");
         }
-        let mesh = octant_recipe::mesh(self.cores, subject.recipe.step.fsdp, &**backend)?;
+        let mesh = octant_recipe::mesh(self.cores, &subject.recipe.step, &**backend)?;
         if mesh.devices() > 1 && self.mode == StepMode::Infer {
             refuse!("predictions run on one device; leave `cores` at 1");
         }
         let step = StepOptions {
             batch_size: subject.batch_size,
             batch_schedule: Default::default(),
-            precision: octant_recipe::precision(&self.precision)?,
+            precision: self.precision()?,
             ..subject.recipe.step.clone()
         };
         let plan = StepPlan { task, evaluation: None, mesh, step, phase: subject.phase.clone(), int8: None };
         let batch = synthetic_batch(subject);
         Ok(match self.mode {
             StepMode::Train => Box::new(Training::new(backend, &plan, &batch, self.profile)?),
-            StepMode::Infer => Box::new(Predicting::new(backend, &plan, &batch, self.profile)?),
+            StepMode::Infer => Box::new(Predicting::new(backend, plan, &batch, self)?),
         })
     }
 }
@@ -270,14 +284,19 @@ struct Predicting {
 }
 
 impl Predicting {
-    fn new(backend: &Arc<dyn Backend>, plan: &StepPlan, batch: &Batch, profile: bool) -> Result<Predicting> {
-        let traced = prediction(plan)?;
-        let executable = backend.compile(&traced.program, &options(profile))?;
+    fn new(backend: &Arc<dyn Backend>, plan: StepPlan, batch: &Batch, request: &StepRequest) -> Result<Predicting> {
+        let mut traced = prediction(&plan)?;
         let upload = |tensor: &HostTensor| backend.upload(tensor, &Mesh::single(), &Sharding::REPLICATED);
         let variables = traced.variables.iter().map(|spec| upload(&spec.initial(0)));
         let inputs: Result<Vec<Buffer>, _> = variables.chain([upload(&batch.images)]).collect();
+        let inputs = inputs?;
+        if request.is_int8() {
+            let ranges = int8::ranges(backend, &traced.program.graph, &inputs)?;
+            traced = prediction(&StepPlan { int8: Some(Arc::new(ranges)), ..plan })?;
+        }
+        let executable = backend.compile(&traced.program, &options(request.profile))?;
         let (backend, images) = (backend.clone(), batch.images.clone());
-        Ok(Predicting { backend, executable, images, inputs: inputs?, in_flight: InFlight::default() })
+        Ok(Predicting { backend, executable, images, inputs, in_flight: InFlight::default() })
     }
 }
 

@@ -1,14 +1,14 @@
 //! What is measured: a model under the usual settings of its kind, or the step of a recipe as it is, on a batch of noise.
 
 use crate::error::{Result, refusal, refuse};
-use octant_data::{Batch, Position, Targets};
+use octant_data::{Batch, MASK_STRIDE, Position, Targets};
 use octant_nn::Optimizer;
 use octant_nn::optimizer::Sgd;
-use octant_recipe::Recipe;
+use octant_recipe::{Recipe, TaskEntry, TaskOutput};
 use octant_tensor::{Element, HostTensor};
 use octant_train::PhaseOptions;
 use octant_train::options::OptionTable;
-use octant_zoo::{ModelEntry, ModelTask};
+use octant_zoo::{CellDetail, ModelEntry, ModelTask};
 use toml::{Table, Value};
 
 /// A step to be measured.
@@ -109,9 +109,11 @@ fn classes(entry: &ModelEntry) -> usize {
 
 /// The recipe that trains this very model, or one that trains its kind.
 fn recipe_of(entry: &ModelEntry) -> Result<Recipe> {
-    match octant_recipe::built_in().find(|recipe| recipe.model == entry.name) {
+    let usual = octant_recipe::of_model(entry)?;
+    let trains_it = |recipe: &Recipe| recipe.model == entry.name && recipe.task == usual.task;
+    match octant_recipe::built_in().find(trains_it) {
         Some(recipe) => Ok(Recipe { classes: Some(classes(entry)), ..recipe }),
-        None => Ok(octant_recipe::of_model(entry)?),
+        None => Ok(usual),
     }
 }
 
@@ -137,7 +139,16 @@ pub(crate) const SLOTS: usize = BOXES.next_power_of_two();
 pub(crate) fn synthetic_batch(subject: &Subject) -> Batch {
     let (entry, count, [height, width]) = (subject.entry, subject.batch_size, [subject.size; 2]);
     let channels = entry.preprocessing.input[2];
+    let output = TaskEntry::named(&subject.recipe.task).map(|task| task.output);
     let targets = match entry.task {
+        ModelTask::Classify if matches!(output, Ok(TaskOutput::Labels)) => {
+            let labels: Vec<f32> = (0..count * subject.classes()).map(|i| f32::from(i % 3 == 0)).collect();
+            Targets::Labels(tensor(&[count, subject.classes()], &labels))
+        }
+        ModelTask::Classify if matches!(output, Ok(TaskOutput::Values)) => {
+            let values: Vec<f32> = (0..count * subject.classes()).map(|i| (i % 7) as f32).collect();
+            Targets::Values(tensor(&[count, subject.classes()], &values))
+        }
         ModelTask::Classify => {
             let labels: Vec<i32> = (0..count).map(|i| (i % subject.classes()) as i32).collect();
             Targets::Classes(tensor(&[count], &labels))
@@ -150,7 +161,7 @@ pub(crate) fn synthetic_batch(subject: &Subject) -> Batch {
             let factor = (entry.build)(entry.classes).enlarges();
             Targets::Images(noise(&[count, height * factor, width * factor, subject.classes()]))
         }
-        ModelTask::Detect => {
+        task @ (ModelTask::Detect | ModelTask::Instances | ModelTask::Pose | ModelTask::Rotated) => {
             // Boxes all over the image whose sides are 2 to 32 % of its own, as in bench/peers/detection_peer.py.
             let share = |number: usize, step: f32| (number as f32 * step).fract();
             let side = |number: usize, step: f32| share(number, step) * 0.3 + 0.02;
@@ -164,7 +175,8 @@ pub(crate) fn synthetic_batch(subject: &Subject) -> Batch {
                 (0..count * SLOTS).map(|i| if i % SLOTS < BOXES { (i % subject.classes()) as i32 } else { -1 });
             let classes: Vec<i32> = classes.collect();
             let (corners, classes) = (tensor(&[count, SLOTS, 4], &boxes), tensor(&[count, SLOTS], &classes));
-            Targets::Boxes { corners, classes, ground_truth: Vec::new() }
+            let details = details(task, subject, &boxes);
+            Targets::Boxes { corners, classes, details, ground_truth: Vec::new() }
         }
     };
     Batch {
@@ -174,6 +186,45 @@ pub(crate) fn synthetic_batch(subject: &Subject) -> Batch {
         mask: tensor(&[count], &vec![1.0f32; count]),
         valid: count,
         indices: (0..count as u64).collect(),
+    }
+}
+
+/// What belongs to boxes in pixels: a rectangle in the middle of each as its mask, keypoints along its diagonal, a rotation.
+fn details(task: ModelTask, subject: &Subject, boxes: &[f32]) -> Option<HostTensor> {
+    let (count, side) = (subject.batch_size, subject.size);
+    match task {
+        ModelTask::Instances => {
+            let grid = side.div_ceil(MASK_STRIDE);
+            let mut owners = vec![0i32; count * grid * grid];
+            for (number, corners) in boxes.as_chunks::<4>().0.iter().enumerate() {
+                let [x0, y0, x1, y1] = corners.map(|corner| (corner / MASK_STRIDE as f32) as usize);
+                for row in y0..y1.min(grid) {
+                    let first = (number / SLOTS * grid + row) * grid;
+                    owners[first + x0..first + x1.clamp(x0, grid)].fill((number % SLOTS) as i32 + 1);
+                }
+            }
+            Some(tensor(&[count, grid, grid], &owners))
+        }
+        ModelTask::Pose => {
+            let points = match (subject.entry.build)(1).detector().map(|head| head.detail) {
+                Some(CellDetail::Keypoints { count, .. }) => count,
+                _ => 0,
+            };
+            let along = |[x0, y0, x1, y1]: &[f32; 4], point: usize| {
+                let share = (point as f32 + 0.5) / points as f32;
+                [x0 + share * (x1 - x0), y0 + share * (y1 - y0), 2.0]
+            };
+            let all = boxes.as_chunks::<4>().0.iter();
+            let numbers: Vec<f32> =
+                all.flat_map(|corners| (0..points).flat_map(move |point| along(corners, point))).collect();
+            Some(tensor(&[count, SLOTS, points, 3], &numbers))
+        }
+        ModelTask::Rotated => {
+            let rotated = |[x0, y0, x1, y1]: &[f32; 4]| [(x0 + x1) / 2.0, (y0 + y1) / 2.0, x1 - x0, y1 - y0, 0.3];
+            let numbers: Vec<f32> = boxes.as_chunks::<4>().0.iter().flat_map(rotated).collect();
+            Some(tensor(&[count, SLOTS, 5], &numbers))
+        }
+        _ => None,
     }
 }
 

@@ -234,6 +234,30 @@ impl Tiles {
         }
     }
 
+    /// [`Tiles::square`] of 8-bit numbers, without a sign in A and with one in B: a step is two of them, C holds 32-bit integers,
+    /// and four steps of a column lie beside each other in B.
+    ///
+    /// # Safety
+    /// As [`Tiles::square`]; the machine must have [`crate::simd::Int8Unit::Amx`].
+    pub unsafe fn square_int8(&self, products: &Products) {
+        // SAFETY: the tiles are configured (`self` exists on this thread); the caller vouches for the pointers.
+        unsafe {
+            sum_products!(
+                products,
+                "tileloadd tmm4, [{a0} + {a_stride} * 1]",
+                "tileloadd tmm6, [{b} + {row} * 1]",
+                "tileloadd tmm7, [{b} + {row} * 1 + 1024]",
+                "tdpbusd tmm0, tmm4, tmm6",
+                "tileloadd tmm5, [{a1} + {a_stride} * 1]",
+                "tdpbusd tmm1, tmm4, tmm7",
+                "tdpbusd tmm2, tmm5, tmm6",
+                "tdpbusd tmm3, tmm5, tmm7",
+                "add {a0}, [{products} + 64]",
+                "add {a1}, [{products} + 64]"
+            );
+        }
+    }
+
     /// The same for four tiles of A against one of B, for results at most [`NARROW`] columns wide.
     ///
     /// # Safety

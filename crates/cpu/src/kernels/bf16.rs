@@ -50,6 +50,23 @@ impl Stored for bf16 {
     }
 }
 
+impl Stored for u8 {
+    #[inline(always)]
+    fn wide(self) -> f32 {
+        f32::from(self)
+    }
+    #[inline(always)]
+    fn rounded(value: f32) -> u8 {
+        value.round_ties_even() as u8
+    }
+    fn from_sums(_: Simd, to: &mut [u8], sum: impl FnOnce(&mut [f32])) {
+        scratch::borrow(to.len(), |sums: &mut [f32]| {
+            sum(sums);
+            to.iter_mut().zip(sums).for_each(|(to, sum)| *to = u8::rounded(*sum));
+        });
+    }
+}
+
 /// Where a product of bf16 operands is stored; the sums themselves are always f32.
 #[derive(Debug)]
 pub enum Output<'a> {

@@ -2,12 +2,14 @@
 //!
 //! [`ConvGeometry`] describes one, `phases` turns strides and dilations into taps at fixed distances, `windows` finds where
 //! each pixel's window lies, `forward` runs the tiles over them, `gradient` sums the gradient of the weights, `pooled` joins a
-//! convolution and the pooling after it. `strategy` chooses between tiles, `depthwise`, `planar` and `winograd`.
+//! convolution and the pooling after it. `strategy` chooses between tiles, `depthwise`, `planar` and `winograd`;
+//! `bf16` and `int8` are the same for images of such numbers.
 
 mod bf16;
 mod depthwise;
 mod forward;
 mod gradient;
+mod int8;
 mod phases;
 mod planar;
 mod pooled;
@@ -168,15 +170,15 @@ impl ConvGeometry {
         start..line(rows.end - 1, self.kernel[0].saturating_sub(1), 1).max(start)
     }
 
-    fn input_len(&self) -> usize {
+    pub(super) fn input_len(&self) -> usize {
         self.batch * self.input[0] * self.input[1] * self.in_channels
     }
 
-    fn output_len(&self) -> usize {
+    pub(super) fn output_len(&self) -> usize {
         self.batch * self.output[0] * self.output[1] * self.out_channels
     }
 
-    fn weights_len(&self) -> usize {
+    pub(super) fn weights_len(&self) -> usize {
         self.kernel[0] * self.kernel[1] * self.group_inputs() * self.out_channels
     }
 
@@ -211,7 +213,7 @@ impl<'a, T> Weights<'a, T> {
         Weights { data, row, column, input, output, group }
     }
 
-    fn check(&self, conv: &ConvGeometry) {
+    pub(super) fn check(&self, conv: &ConvGeometry) {
         let extents =
             [conv.kernel[0], conv.kernel[1], conv.group_inputs(), conv.group_outputs(), conv.groups].map(|n| n as u64);
         if extents.contains(&0) {

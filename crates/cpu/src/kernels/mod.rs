@@ -10,6 +10,7 @@
 //! | [`ConvGeometry::backward_data`] with [`Weights::transposed`] | describes the gradient of the input as a convolution, to be run like any other |
 //! | [`WeightsGradient::new`] then [`WeightsGradient::run`] | dw = Σ x·dy for the same description |
 //! | [`ForwardConv::run_bf16`], [`WeightsGradient::run_bf16`] | the same for bf16 images, with f32 sums |
+//! | [`Int8Conv::new`] then [`Int8Conv::run`] | convolutions and products of 8-bit numbers, with exact sums |
 //! | [`gemm`], [`gemm_bf16`] | C = A·B with any strides and a batch |
 //! | [`pool2d`] | maximum, minimum or sum over windows |
 //! | [`max_pool2d_gradient`], [`sum_pool2d_gradient`] | their gradients (select-and-scatter, spreading) |
@@ -27,6 +28,7 @@ mod bf16;
 mod conv;
 mod gemm;
 mod gemm_bf16;
+mod int8;
 mod panels;
 mod pool2d;
 mod scratch;
@@ -44,6 +46,7 @@ pub(crate) use gemm::RowsGemm;
 pub(crate) use gemm::is_split;
 pub use gemm::{Gemm, MatrixStrides, gemm};
 pub use gemm_bf16::gemm_bf16;
+pub use int8::Int8Conv;
 pub use pool2d::{Pool2d, PoolReduction, max_pool2d_gradient, pool2d, scatter_selected, sum_pool2d_gradient};
 pub(crate) use scratch::borrow as borrow_scratch;
 

@@ -23,6 +23,10 @@ unsafe impl Plain for i16 {}
 // SAFETY: every bit pattern is a number.
 unsafe impl Plain for half::bf16 {}
 // SAFETY: every bit pattern is a number.
+unsafe impl Plain for u8 {}
+// SAFETY: every bit pattern is a number.
+unsafe impl Plain for i32 {}
+// SAFETY: every bit pattern is a number.
 unsafe impl Plain for u32 {}
 // SAFETY: every bit pattern is a number.
 unsafe impl Plain for usize {}

@@ -2,9 +2,11 @@
 //!
 //! A loop that reads a convolution's result element by element, and is the only one to read it, need not wait until the
 //! whole result has gone through memory: the convolution runs it over every finished part, which still lies in the
-//! cache. The loop's result replaces the convolution's. The same holds for a product of matrices, whose rows are pixels.
+//! cache. The loop's result replaces the convolution's. The same holds for a product of matrices, whose rows are pixels. Sums of
+//! 8-bit products are in no memory of their own then: the loop reads them where the kernel has just written them.
 
 use super::StoredValues;
+use super::int8::Int8Call;
 use super::kernel::{BufferId, Source};
 use super::steps::{KernelStep, LoopStep, Step};
 use octant_graph::op::ImageAxes;
@@ -46,6 +48,10 @@ pub(crate) fn attach(steps: Vec<Step>, graph: &Graph, values: &StoredValues) -> 
         }
         let Some(Step::Loop(mut follower)) = steps[reader].take() else { unreachable!("it was just looked at") };
         let Some(Step::Kernel(conv)) = &mut steps[at] else { unreachable!("it was just looked at") };
+        if Int8Call::is_op(&conv.op) {
+            (conv.lends_sums, conv.epilogue) = (true, Some(follower));
+            continue;
+        }
         // The loop's result is written to the convolution's buffer, under the loop's id.
         let kept = follower.body.stores[0].to.buffer;
         conv.outputs[0].0 = kept;
@@ -90,7 +96,7 @@ pub(super) fn is_images(conv: &KernelStep, dtype: DType) -> bool {
 
 /// Whether loops can be run inside of the step.
 fn hands_out_pixels(conv: &KernelStep) -> bool {
-    is_images(conv, DType::F32) || is_images(conv, DType::BF16) || is_rows(conv)
+    is_images(conv, DType::F32) || is_images(conv, DType::BF16) || is_rows(conv) || Int8Call::is_op(&conv.op)
 }
 
 /// Whether the step is one product of matrices whose rows lie in order, each contiguous in the result.
@@ -103,11 +109,12 @@ fn is_rows(product: &KernelStep) -> bool {
     matches!(dtype, DType::F32 | DType::BF16) && of_one_type && in_order && right.rank() == dot.right_contract.len() + 1
 }
 
-/// Whether the loop walks through `result` once, in the order of its memory, stores its first result in the same order, and
-/// can be run over any range of whole pixels.
+/// Whether the loop walks through `result` once, in the order of its memory, stores its first result in the same order (and, where
+/// that replaces the convolution's, in the same type), and can be run over any range of whole pixels.
 fn follows(follower: &LoopStep, result: BufferId, conv: &KernelStep) -> bool {
     let (body, nest) = (&follower.body, &follower.nest);
     let shape = &conv.outputs[0].1;
+    let replaces_nothing = Int8Call::is_op(&conv.op);
     let (channels, dtype) = (shape.dims().last().copied().unwrap_or(1), shape.dtype());
     let in_order = |strides: &[isize], offset: isize| offset == 0 && nest.lie_in_order(strides);
     let whole_pixels = nest.rows == 1 || channels.is_multiple_of(nest.columns);
@@ -121,8 +128,7 @@ fn follows(follower: &LoopStep, result: BufferId, conv: &KernelStep) -> bool {
         && body.elements() == conv.outputs[0].1.elements()
         && whole_pixels
         && reads_in_order
-        && body
-            .stores
-            .first()
-            .is_some_and(|store| store.to.dtype == dtype && in_order(&store.to.strides, store.to.offset))
+        && body.stores.first().is_some_and(|store| {
+            (replaces_nothing || store.to.dtype == dtype) && in_order(&store.to.strides, store.to.offset)
+        })
 }

@@ -12,6 +12,8 @@ mod arena;
 mod contract;
 mod epilogue;
 mod fuse;
+mod geometry;
+mod int8;
 pub(crate) mod kernel;
 mod looping;
 mod memory;
@@ -23,6 +25,8 @@ mod steady;
 mod steps;
 
 pub(crate) use arena::BufferLocation;
+pub(crate) use geometry::image_convolution;
+pub(crate) use int8::Int8Call;
 pub(crate) use prepare::prepare as prepared_graph;
 pub(crate) use steady::{Steady, SteadyStep};
 pub(crate) use steps::{AttentionCall, KernelStep, LoopStep, Pooling, Step};

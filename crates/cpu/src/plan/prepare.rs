@@ -1,13 +1,21 @@
 //! Rewrites before planning: operations that the planner does not handle are expressed by others.
 
+use super::int8::{self, Int8Call};
 use super::steps::AttentionCall;
-use octant_graph::{Binary, Graph, GraphBuilder, KernelHint, Node, Op, Reduction, ValueId, Window, passes};
+use octant_graph::{
+    AssignmentKernel, Binary, DType, Graph, GraphBuilder, KernelHint, Node, Op, Reduction, ValueId, Window, passes,
+};
 use std::collections::HashMap;
 
 /// The graph simplified, without calls but for those that have kernels, and with negative padding expressed as slices.
 pub(crate) fn prepare(graph: &Graph) -> Graph {
-    let has_kernel = |hint: &KernelHint| AttentionCall::of(hint).is_some();
-    let graph = passes::apply(|graph| passes::inline_unless(graph, has_kernel), graph);
+    let has_kernel = |hint: &KernelHint| {
+        AttentionCall::of(hint).is_some() || Int8Call::is(hint) || AssignmentKernel::decode(hint).is_some()
+    };
+    let stays = |hint: &KernelHint| has_kernel(hint) || int8::is_quantization(hint);
+    let graph = passes::apply(|graph| passes::inline_unless(graph, stays), graph);
+    let graph = passes::apply(int8::integer_products, &graph);
+    let graph = passes::apply(|graph| passes::inline_unless(graph, has_kernel), &graph);
     passes::optimize(rewritten(&graph))
 }
 
@@ -16,6 +24,7 @@ pub(crate) fn prepare(graph: &Graph) -> Graph {
 /// * Sums of a pooling's input gradient become sums of its output gradient.
 /// * A per-channel bias before a max pooling is added after it: that is less work, and the largest element
 ///   stays the largest.
+/// * Numbers become 8-bit ones without a clamp before it: a conversion saturates, too.
 fn rewritten(graph: &Graph) -> Graph {
     let users = users(graph);
     let mut builder = GraphBuilder::new();
@@ -47,6 +56,12 @@ fn rewrite(
         let cuts = low.iter().chain(high).any(|&edge| edge < 0);
         return cuts.then(|| vec![pad_and_slice(builder, node, inputs.to_vec(), low, high, interior)]);
     }
+    if let Op::Convert(dtype) = node.op {
+        let value = clamped_to(graph, node.inputs[0], dtype)?;
+        return Some(
+            builder.push(node.op.clone(), vec![renamed[&value]], node.path.clone()).expect("a clamp keeps shapes"),
+        );
+    }
     if let Op::Reduce { kind, axes } = &node.op {
         if is_short(graph, node, axes) {
             return Some(vec![combined_slices(builder, node, inputs[0], *kind, axes[0])]);
@@ -65,6 +80,20 @@ fn rewrite(
         return Some(builder.copy(graph, node, vec![renamed[&operand], inputs[1]]));
     }
     None
+}
+
+/// What is clamped to the numbers of an 8-bit type, or to some beyond them.
+fn clamped_to(graph: &Graph, value: ValueId, dtype: DType) -> Option<ValueId> {
+    let (least, largest) = match dtype {
+        DType::U8 => (0.0, 255.0),
+        DType::I8 => (-128.0, 127.0),
+        _ => return None,
+    };
+    let clamp = graph.producer(value);
+    let [low, value, high] = clamp.inputs[..] else { return None };
+    let holds = clamp.op == Op::Clamp && graph.shape(value).dtype().is_float();
+    let beyond = || Some(int8::constant(graph, low)? <= least && int8::constant(graph, high)? >= largest);
+    (holds && beyond()?).then_some(value)
 }
 
 /// Whether a reduction is over one axis of a few elements, each of which is many elements long: then the sum of a few slices

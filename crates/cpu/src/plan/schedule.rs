@@ -115,6 +115,7 @@ impl Schedule<'_> {
             outputs: node.outputs.iter().map(with_shape).collect(),
             path: node.path.clone(),
             epilogue: None,
+            lends_sums: false,
             pooling: None,
         })
     }

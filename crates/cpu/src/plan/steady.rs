@@ -5,6 +5,7 @@
 //! biases, rounded vectors) are kept in memory of their own, and steps that only lead to something kept are skipped.
 
 use super::arena::{BufferLocation, aligned};
+use super::int8::Int8Call;
 use super::kernel::BufferId;
 use super::steps::{KernelStep, Step};
 use octant_graph::Op;
@@ -107,7 +108,7 @@ fn keepers(
 fn weights(step: &Step) -> Option<BufferId> {
     let Step::Kernel(kernel) = step else { return None };
     let multiplies = matches!(kernel.op, Op::Convolution(_) | Op::Dot(_)) && kernel.pooling.is_none();
-    multiplies.then(|| kernel.inputs[1].0)
+    (multiplies || Int8Call::is_op(&kernel.op)).then(|| kernel.inputs[1].0)
 }
 
 /// Whether a step uses a value as weights that it packs, and as nothing else.

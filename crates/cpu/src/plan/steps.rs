@@ -1,6 +1,7 @@
 //! The steps of a plan.
 
 use super::Plan;
+use super::int8::Int8Call;
 use super::kernel::{BufferId, Loop, Source};
 use super::nest::Nest;
 use octant_graph::{AttentionKernel, DType, KernelHint, Op, Shape, Window};
@@ -51,6 +52,8 @@ pub(crate) struct KernelStep {
     /// A loop that is run over every finished part of a convolution's result while it is still in the cache. It reads and
     /// overwrites that result.
     pub epilogue: Option<LoopStep>,
+    /// The result is only lent to the epilogue, part by part, and has no memory.
+    pub lends_sums: bool,
     /// Set for a convolution with the maximum pooling after it, and for the gradients of either that know what it selected.
     pub pooling: Option<Pooling>,
 }
@@ -66,6 +69,11 @@ pub(crate) struct Pooling {
 }
 
 impl KernelStep {
+    /// Whether a buffer is the step's result without memory.
+    fn lends(&self, buffer: BufferId) -> bool {
+        self.lends_sums && self.outputs[0].0 == buffer
+    }
+
     /// Input, kernel and output of a convolution as its operation describes them, whether it is pooled or not.
     pub fn convolution_shapes(&self) -> [&Shape; 3] {
         let [input, kernel, output] = [&self.inputs[0].1, &self.inputs[1].1, &self.outputs[0].1];
@@ -96,7 +104,8 @@ impl Step {
             Step::Loop(step) => Step::reads_of(&step.body),
             Step::Kernel(step) => {
                 let own = step.inputs.iter().map(|(buffer, _)| *buffer);
-                own.chain(step.epilogue.iter().flat_map(|epilogue| Step::reads_of(&epilogue.body))).collect()
+                let followed = step.epilogue.iter().flat_map(|epilogue| Step::reads_of(&epilogue.body));
+                own.chain(followed.filter(|buffer| !step.lends(*buffer))).collect()
             }
             Step::While { inputs, .. } => inputs.clone(),
             Step::If { condition, inputs, .. } => [&[*condition], inputs.as_slice()].concat(),
@@ -122,7 +131,7 @@ impl Step {
                 stores.chain(folds).chain(step.partials).collect()
             }
             Step::Kernel(step) => {
-                let own = step.outputs.iter().map(|(buffer, _)| *buffer);
+                let own = step.outputs.iter().map(|(buffer, _)| *buffer).filter(|buffer| !step.lends(*buffer));
                 let stores = step.epilogue.iter().flat_map(|epilogue| &epilogue.body.stores);
                 own.chain(stores.map(|store| store.to.buffer)).collect()
             }
@@ -184,7 +193,11 @@ impl Step {
             Step::Kernel(KernelStep { op, inputs, outputs, path, pooling, .. }) => {
                 let operands: Vec<String> = inputs.iter().map(|(_, shape)| shape.to_string()).collect();
                 let pooled = if pooling.is_some() { " with pooling" } else { "" };
-                (format!("{}{pooled} {} -> {}", op.name(), operands.join(" "), outputs[0].1), path.to_string())
+                let name = Int8Call::of(op).map_or(op.name(), |call| match call.op {
+                    Op::Convolution(_) => "int8 convolution",
+                    _ => "int8 dot",
+                });
+                (format!("{name}{pooled} {} -> {}", operands.join(" "), outputs[0].1), path.to_string())
             }
             Step::While { .. } => ("while".into(), String::new()),
             Step::If { .. } => ("if".into(), String::new()),

@@ -193,6 +193,11 @@ impl PreparedLoop {
     /// Runs the loop over a range of its elements, which lie in the order of memory. Only loops that a convolution may
     /// run are cut so: without outer dimensions, and over whole rows unless there is only one.
     pub fn run_range(&self, memory: &Memory, first: usize, count: usize) {
+        self.run_range_over(memory, first, count, None);
+    }
+
+    /// The same, with one buffer that lies elsewhere during this call.
+    pub fn run_range_over(&self, memory: &Memory, first: usize, count: usize, lent: Option<Lent>) {
         WORKSPACE.with_borrow_mut(|workspace| {
             let nest = &self.nest;
             let (mut at, end) = (first, first + count);
@@ -203,7 +208,9 @@ impl PreparedLoop {
                 at += rows * columns;
                 (columns > 0).then_some(BlockRange { outer: 0, middle: 0, row, column, rows, columns })
             });
-            Block::new(self, memory, workspace).blocks(ranges);
+            let mut block = Block::new(self, memory, workspace);
+            block.lent = lent;
+            block.blocks(ranges);
             self.finish_streams();
         });
     }
@@ -214,6 +221,13 @@ impl PreparedLoop {
             crate::simd::finish_streams();
         }
     }
+}
+
+/// Where a buffer would begin of which only a part exists.
+#[derive(Clone, Copy)]
+pub(crate) struct Lent {
+    pub buffer: usize,
+    pub start: *mut u8,
 }
 
 /// Bytes from outer row to outer row, from row to row and from column to column, of every load, then of every store.

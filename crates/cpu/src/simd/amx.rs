@@ -2,16 +2,20 @@
 
 use std::arch::x86_64::__cpuid_count;
 
-/// Requests the tile registers from the operating system (once per process); true when chip and kernel both agree.
-pub(super) fn request() -> bool {
-    chip_has_bf16_tiles() && kernel_grants_tiles()
+/// Products of bf16 numbers: bit 22 of EDX in leaf 7.
+pub(super) const BF16: u32 = 1 << 22;
+/// Products of 8-bit numbers: bit 25.
+pub(super) const INT8: u32 = 1 << 25;
+
+/// Requests the tile registers from the operating system; true when it and the chip, which must have the products, agree.
+pub(super) fn request(products: u32) -> bool {
+    chip_has(products) && kernel_grants_tiles()
 }
 
-fn chip_has_bf16_tiles() -> bool {
-    // Leaf 7: EDX bit 22 is AMX-BF16, bit 24 AMX-TILE.
-    const TILES: u32 = 1 << 22 | 1 << 24;
-    let features = __cpuid_count(7, 0).edx;
-    features & TILES == TILES
+fn chip_has(products: u32) -> bool {
+    // Bit 24 is AMX-TILE.
+    let wanted = products | 1 << 24;
+    __cpuid_count(7, 0).edx & wanted == wanted
 }
 
 #[cfg(target_os = "linux")]

@@ -73,6 +73,27 @@ impl Ranked for bf16 {
     }
 }
 
+impl Ranked for u8 {
+    type Rank = u8;
+
+    #[inline(always)]
+    fn rank<const MIN: bool>(self) -> u8 {
+        if MIN { !self } else { self }
+    }
+    #[inline(always)]
+    fn of_rank<const MIN: bool>(rank: u8) -> u8 {
+        if MIN { !rank } else { rank }
+    }
+    #[inline(always)]
+    fn larger(a: u8, b: u8) -> u8 {
+        a.max(b)
+    }
+    #[inline(always)]
+    fn as_ranks<const MIN: bool>(numbers: &[u8]) -> Option<&[u8]> {
+        (!MIN).then_some(numbers)
+    }
+}
+
 /// From the bits of a bf16 number to an integer in the same order, and back: a negative number's digits are inverted.
 #[inline(always)]
 fn in_order(bits: i16) -> i16 {

@@ -49,6 +49,7 @@ pub(super) fn select_convert(simd: Simd, from: Lane, to: Lane) -> Run {
         (Lane::I32, Lane::F32) => return entry!(simd, map1, |x: i32| x as f32),
         (Lane::U32, Lane::F32) => return entry!(simd, map1, |x: u32| x as f32),
         (Lane::F32, Lane::I32) => return entry!(simd, map1, |x: f32| x as i32),
+        (Lane::F32, Lane::U8) => return entry!(simd, map1, |x: f32| x as u8),
         (Lane::F32, Lane::Bool) => return entry!(simd, map1, |x: f32| (x != 0.0) as u8),
         _ => {}
     }

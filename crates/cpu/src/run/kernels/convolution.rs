@@ -9,6 +9,7 @@ use super::{Arguments, KeptWeights, run_behind};
 use crate::kernels::{
     ConvGeometry, Epilogue, ForwardConv as Kernel, Gemm, Machine, MatrixStrides, Weights, WeightsGradient, is_split,
 };
+use crate::plan::image_convolution;
 use crate::simd::Simd;
 use octant_graph::op::{ImageAxes, KernelAxes};
 use octant_graph::{Convolution, DType, Shape};
@@ -39,20 +40,7 @@ impl ConvAlgorithm {
         let pair = |list: &[usize]| [list[0], list[1]];
         let plain = ImageAxes::nhwc(2);
         if conv.input == plain && conv.output == plain && conv.batch_groups == 1 {
-            let description = ConvGeometry {
-                batch: input.dims()[0],
-                input: pair(&input.dims()[1..3]),
-                in_channels: input.dims()[3],
-                output: pair(&output.dims()[1..3]),
-                out_channels: output.dims()[3],
-                kernel: [0, 1].map(|axis| kernel.dims()[conv.kernel.spatial[axis]]),
-                stride: pair(&conv.strides),
-                pad_low: [conv.padding[0].0, conv.padding[1].0],
-                input_dilation: pair(&conv.input_dilation),
-                kernel_dilation: pair(&conv.kernel_dilation),
-                groups: conv.feature_groups,
-                reversed: conv.reversed,
-            };
+            let description = image_convolution(conv, [input, kernel, output]);
             let strides = KernelStrides::of(conv, kernel);
             return ConvAlgorithm::Images { kernel: Kernel::new(&description), strides };
         }
@@ -193,7 +181,7 @@ impl KernelStrides {
         Weights { data, row, column, input, output, group }
     }
 
-    fn of(conv: &Convolution, kernel: &Shape) -> KernelStrides {
+    pub fn of(conv: &Convolution, kernel: &Shape) -> KernelStrides {
         let strides = kernel.strides();
         KernelStrides {
             row: strides[conv.kernel.spatial[0]],

@@ -103,6 +103,50 @@ impl IndexVectors {
     }
 }
 
+/// Windows that are one run of elements each, whose index vectors and whose runs in the other tensor lie one after another: most
+/// gathers and scatters are of rows, and need no index per element.
+struct Runs {
+    /// Elements of a run.
+    length: usize,
+    /// The stride and the last start of every component of an index vector.
+    axes: Vec<(usize, i64)>,
+}
+
+impl Runs {
+    /// None where windows are not of that kind. `window_axes` are the axes of the other tensor, of that rank, that belong to windows.
+    fn of(
+        operand: &Shape,
+        sizes: &[usize],
+        starts: &[usize],
+        vectors: &IndexVectors,
+        (window_axes, rank): (&[usize], usize),
+    ) -> Option<Runs> {
+        let (strides, dims) = (operand.strides(), operand.dims());
+        let first = sizes.iter().position(|&size| size != 1).unwrap_or(sizes.len());
+        let is_run = sizes.iter().zip(dims).skip(first + 1).all(|(size, dim)| size == dim);
+        let is_behind = window_axes.iter().copied().eq(rank - window_axes.len()..rank);
+        let packed = Shape::new(DType::U8, vectors.batch.clone()).strides();
+        let is_packed = vectors.components > 0
+            && (vectors.component_stride == 1 || vectors.components == 1)
+            && vectors.batch_strides.iter().zip(packed).all(|(own, packed)| *own == packed * vectors.components);
+        let axis = |&axis: &usize| (strides[axis], dims[axis] as i64 - sizes[axis] as i64);
+        let length = sizes.iter().product();
+        (is_run && is_behind && is_packed && length > 0)
+            .then(|| Runs { length, axes: starts.iter().map(axis).collect() })
+    }
+
+    /// Where the run of an index vector begins, moved so that it fits.
+    fn clamped(&self, vector: &[i64]) -> usize {
+        vector.iter().zip(&self.axes).map(|(&index, &(stride, last))| index.clamp(0, last) as usize * stride).sum()
+    }
+
+    /// The same; none where it does not fit.
+    fn fitting(&self, vector: &[i64]) -> Option<usize> {
+        let fits = vector.iter().zip(&self.axes).all(|(index, (_, last))| (0..=*last).contains(index));
+        fits.then(|| vector.iter().zip(&self.axes).map(|(&index, &(stride, _))| index as usize * stride).sum())
+    }
+}
+
 pub(super) fn gather(gather: &Gather, arguments: &Arguments, memory: &Memory, machine: &Machine) {
     let (operand, shape) = &arguments.inputs[0];
     let (output, result) = &arguments.outputs[0];
@@ -123,6 +167,22 @@ pub(super) fn gather(gather: &Gather, arguments: &Arguments, memory: &Memory, ma
     let (from, to) =
         unsafe { (memory.read::<u8>(*operand, shape.bytes()), memory.write::<u8>(*output, result.bytes())) };
     let to = Shared(to.as_mut_ptr());
+    let window_axes = (gather.offset_axes.as_slice(), result.rank());
+    if let Some(runs) = Runs::of(shape, &gather.slice_sizes, &gather.start_index_map, &vectors, window_axes) {
+        const TASK: usize = 1 << 14;
+        let (bytes, components) = (runs.length * size, vectors.components);
+        let count = result.elements() / runs.length;
+        let each = TASK.div_ceil(runs.length);
+        machine.pool.run(count.div_ceil(each), &|task| {
+            for row in task * each..((task + 1) * each).min(count) {
+                let start = runs.clamped(&vectors.values[row * components..][..components]) * size;
+                let from = &from[start..start + bytes];
+                // SAFETY: every run of the result belongs to one row, and every row to one task.
+                unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), to.at(row * bytes), bytes) };
+            }
+        });
+        return;
+    }
     let window: usize = gather.slice_sizes.iter().product();
     vectors.for_each(machine, window, |batch_index, vector| {
         let mut start = vec![0; shape.rank()];
@@ -161,6 +221,22 @@ pub(super) fn scatter(scatter: &Scatter, arguments: &Arguments, memory: &Memory)
         let (from, to) = unsafe {
             (memory.read::<T>(*updates, update_shape.elements()), memory.write::<T>(output, shape.elements()))
         };
+        let combined = |to: T, new: T| match scatter.kind {
+            ScatterKind::Set => new,
+            ScatterKind::Add => to.plus(new),
+            ScatterKind::Multiply => to.times(new),
+            ScatterKind::Min => to.lesser_of(new),
+            ScatterKind::Max => to.greater_of(new),
+        };
+        let window_axes = (scatter.update_window_axes.as_slice(), update_shape.rank());
+        if let Some(runs) = Runs::of(shape, &sizes, &scatter.scatter_axes, &vectors, window_axes) {
+            let rows = from.chunks_exact(runs.length).zip(vectors.values.chunks_exact(vectors.components.max(1)));
+            for (row, vector) in rows {
+                let Some(start) = runs.fitting(vector) else { continue };
+                to[start..start + runs.length].iter_mut().zip(row).for_each(|(to, &new)| *to = combined(*to, new));
+            }
+            return;
+        }
         for_each_index(&vectors.batch, |batch_index| {
             let mut start = vec![0i64; shape.rank()];
             for (&axis, &index) in scatter.scatter_axes.iter().zip(&vectors.vector(batch_index)) {
@@ -174,13 +250,7 @@ pub(super) fn scatter(scatter: &Scatter, arguments: &Arguments, memory: &Memory)
             let source = position(batch_index.iter().copied(), &batch_strides);
             copy_window(shape, &start, &sizes, source, &window_strides, |target, source, count| {
                 for (to, &new) in to[target..target + count].iter_mut().zip(&from[source..source + count]) {
-                    *to = match scatter.kind {
-                        ScatterKind::Set => new,
-                        ScatterKind::Add => to.plus(new),
-                        ScatterKind::Multiply => to.times(new),
-                        ScatterKind::Min => to.lesser_of(new),
-                        ScatterKind::Max => to.greater_of(new),
-                    };
+                    *to = combined(*to, new);
                 }
             });
         });

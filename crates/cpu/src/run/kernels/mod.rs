@@ -1,10 +1,12 @@
 //! Operations with kernels of their own, prepared from their shapes and run on stored operands.
 
 mod arg_reduce;
+mod assignment;
 mod attention;
 mod convolution;
 mod dot;
 mod index;
+mod int8;
 mod numbers;
 mod order;
 mod pooled;
@@ -14,9 +16,9 @@ use super::kept::KeptWeights;
 use super::looping::PreparedLoop;
 use super::memory::Memory;
 use crate::kernels::Machine;
-use crate::plan::{AttentionCall, KernelStep};
+use crate::plan::{AttentionCall, Int8Call, KernelStep};
 use crate::simd::Simd;
-use octant_graph::{Op, Shape};
+use octant_graph::{AssignmentKernel, Op, Shape};
 
 /// An operation with everything decided that its shapes decide.
 pub(crate) struct PreparedKernel {
@@ -33,6 +35,8 @@ enum Algorithm {
     Convolution(convolution::ConvAlgorithm),
     Dot(dot::DotAlgorithm),
     Attention(AttentionCall),
+    Assignment(AssignmentKernel),
+    Int8(Box<int8::Int8Algorithm>),
     /// A convolution with the pooling after it, or one of their gradients.
     Pooled(pooled::PooledAlgorithm),
     /// Everything is decided when it runs.
@@ -62,8 +66,12 @@ impl PreparedKernel {
         } else if let Op::Dot(dot) = &step.op {
             let algorithm = dot::DotAlgorithm::choose(dot, &arguments);
             algorithm.as_convolution(&arguments, simd).map_or(Algorithm::Dot(algorithm), Algorithm::Convolution)
+        } else if let Some(call) = Int8Call::of(&step.op) {
+            Algorithm::Int8(Box::new(int8::Int8Algorithm::choose(&call, &arguments)))
         } else if let Op::Call { kernel: Some(kernel), .. } = &step.op {
-            AttentionCall::of(kernel).map_or(Algorithm::Plain, Algorithm::Attention)
+            let attention = AttentionCall::of(kernel).map(Algorithm::Attention);
+            let assignment = || AssignmentKernel::decode(kernel).map(Algorithm::Assignment);
+            attention.or_else(assignment).unwrap_or(Algorithm::Plain)
         } else {
             Algorithm::Plain
         };
@@ -93,6 +101,9 @@ impl PreparedKernel {
             Algorithm::Convolution(algorithm) => {
                 algorithm.run(arguments, self.epilogue.as_ref(), self.kept.as_ref(), memory, machine)
             }
+            Algorithm::Int8(algorithm) => {
+                algorithm.run(arguments, self.epilogue.as_ref(), self.kept.as_ref(), memory, machine)
+            }
             Algorithm::Pooled(algorithm) => algorithm.run(arguments, self.epilogue.as_ref(), memory, machine),
             Algorithm::Dot(algorithm) => {
                 let (epilogue, kept) = (self.epilogue.as_ref(), self.kept.as_ref());
@@ -105,6 +116,7 @@ impl PreparedKernel {
                 }
             }
             Algorithm::Attention(call) => call.run(arguments, memory, machine),
+            Algorithm::Assignment(kernel) => assignment::run(kernel, arguments, memory),
             Algorithm::Plain => run_plain(&self.op, arguments, memory, machine),
         }
     }

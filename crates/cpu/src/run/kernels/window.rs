@@ -21,11 +21,11 @@ fn source(window: &Window, shape: &Shape, strides: &[usize], output_index: &[usi
         .sum()
 }
 
-/// The window as one that moves over NHWC images of floats, if it is one.
+/// The window as one that moves over NHWC images of floats or of 8-bit numbers, if it is one.
 pub(super) fn over_images(window: &Window, input: &Shape, output: &Shape) -> Option<Pool2d> {
     let still = |axis: usize| window.size[axis] == 1 && window.strides[axis] == 1 && window.padding[axis] == (0, 0);
-    let floats = matches!(input.dtype(), DType::F32 | DType::BF16 | DType::F16);
-    if !floats || input.rank() != 4 || !still(0) || !still(3) || window.base_dilation.iter().any(|&d| d != 1) {
+    let known = matches!(input.dtype(), DType::F32 | DType::BF16 | DType::F16 | DType::U8);
+    if !known || input.rank() != 4 || !still(0) || !still(3) || window.base_dilation.iter().any(|&d| d != 1) {
         return None;
     }
     let pair = |list: &[usize]| [list[1], list[2]];
@@ -49,7 +49,15 @@ pub(super) fn reduce(kind: Reduction, window: &Window, arguments: &Arguments, me
         Reduction::Min => Some((Pooling::Min, f32::INFINITY)),
         Reduction::Product | Reduction::And | Reduction::Or => None,
     };
+    // Sums of integers wrap, those of the kernel do not.
+    let pooling = pooling.filter(|(pooling, _)| shape.dtype() != DType::U8 || *pooling != Pooling::Sum);
     if let (Some(pool), Some((pooling, initial))) = (over_images(window, shape, result), pooling) {
+        if shape.dtype() == DType::U8 {
+            // SAFETY: both are stored as u8; no step writes the operand now, this step owns the result.
+            let (x, y) =
+                unsafe { (memory.read::<u8>(*operand, shape.elements()), memory.write(*output, result.elements())) };
+            return pool2d(machine, &pool, pooling, initial, x, y);
+        }
         if shape.dtype() == DType::BF16 {
             // SAFETY: both are stored as bf16; no step writes the operand now, this step owns the result.
             let (x, y) = unsafe {
@@ -103,7 +111,7 @@ pub(super) fn reduce(kind: Reduction, window: &Window, arguments: &Arguments, me
 
 pub(super) fn select_and_scatter(window: &Window, arguments: &Arguments, memory: &Memory, machine: &Machine) {
     let [(operand, shape), (source_buffer, source_shape)] = [&arguments.inputs[0], &arguments.inputs[1]];
-    if let Some(pool) = over_images(window, shape, source_shape) {
+    if let Some(pool) = over_images(window, shape, source_shape).filter(|_| shape.dtype() != DType::U8) {
         if shape.dtype() == DType::BF16 {
             let result = arguments.outputs[0].0;
             // SAFETY: all three are stored as bf16; no step writes the operands now, this step owns the result.

@@ -51,7 +51,12 @@ impl Block<'_> {
 
     fn address(&self, range: &BlockRange, operand: &Operand) -> *mut u8 {
         let position = self.position(range, operand.offset, &operand.strides);
-        self.memory.at(operand.buffer.0 as usize).wrapping_offset(position * operand.dtype.size() as isize)
+        let buffer = operand.buffer.0 as usize;
+        let start = match self.lent {
+            Some(lent) if lent.buffer == buffer => lent.start,
+            _ => self.memory.at(buffer),
+        };
+        start.wrapping_offset(position * operand.dtype.size() as isize)
     }
 }
 

@@ -2,9 +2,9 @@
 
 use super::super::instructions::{self, Operands};
 use super::super::memory::Memory;
-use super::PreparedLoop;
 use super::ahead::Ahead;
 use super::registers::RegisterFill;
+use super::{Lent, PreparedLoop};
 use crate::plan::kernel::Source;
 use crate::plan::nest::FoldKind;
 
@@ -48,6 +48,8 @@ pub(super) struct Workspace {
 pub(super) struct Block<'a> {
     pub prepared: &'a PreparedLoop,
     pub memory: &'a Memory,
+    /// The buffer that lies elsewhere.
+    pub lent: Option<Lent>,
     /// Where every register lies for the current block.
     pub registers: &'a mut [*mut u8],
     pub accumulators: &'a [*mut u8],
@@ -77,7 +79,7 @@ impl<'a> Block<'a> {
         registers.extend(prepared.slots.iter().map(|&index| slot(index)));
         accumulators.clear();
         accumulators.extend((0..=prepared.folds.len()).map(|fold| slot(prepared.slot_count + fold)));
-        Block { prepared, memory, registers, accumulators, slots: start, folded: 0, here, next }
+        Block { prepared, memory, lent: None, registers, accumulators, slots: start, folded: 0, here, next }
     }
 
     /// Runs a block; with code that can, also the ones below it.

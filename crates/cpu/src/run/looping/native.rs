@@ -183,14 +183,19 @@ fn steps(outline: &Outline) -> Option<Vec<i32>> {
 
 /// How an operand is walked through; none if it has to be put in order first.
 fn walk(operand: &Operand, nest: &Nest) -> Option<Walk> {
-    if !matches!(operand.dtype, DType::F32 | DType::BF16 | DType::I32 | DType::Bool) {
+    if !matches!(operand.dtype, DType::F32 | DType::BF16 | DType::I32 | DType::U8 | DType::Bool) {
         return None;
     }
     if super::lies_in_order(operand, nest) {
         return Some(Walk { everywhere: false, turns: None });
     }
     let [.., outer, inner, column] = operand.strides[..] else { return None };
-    if !nest.columns_per_block.is_multiple_of(LANES) || !(0..=1).contains(&column) || operand.dtype == DType::Bool {
+    let walks = match operand.dtype {
+        DType::Bool => false,
+        DType::U8 => column == 1,
+        _ => (0..=1).contains(&column),
+    };
+    if !nest.columns_per_block.is_multiple_of(LANES) || !walks {
         return None;
     }
     let behind = column * nest.columns_per_block as isize;

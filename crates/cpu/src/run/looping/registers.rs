@@ -1,7 +1,7 @@
 //! Where the registers of a loop lie: in memory itself, or in slots of working memory that they share.
 
 use super::PreparedLoad;
-use crate::plan::kernel::{Load, Loop, Operand, Register, Source};
+use crate::plan::kernel::{Lane, Load, Loop, Operand, Register, Source};
 use crate::plan::nest::Nest;
 use octant_graph::DType;
 
@@ -60,7 +60,9 @@ pub(super) fn place_registers(body: &Loop, loads: &[PreparedLoad]) -> (Vec<usize
     body.stores.iter().for_each(|store| last[store.from] = FOREVER);
     body.folds.iter().flat_map(|fold| [Some(fold.from), fold.factor]).flatten().for_each(|from| last[from] = FOREVER);
     for (load, prepared) in body.loads.iter().zip(loads) {
-        if matches!(prepared.fill, RegisterFill::Once | RegisterFill::OncePerMiddle) {
+        // Code that computes all instructions for a few numbers at a time would write wider results over bools that it has yet to
+        // read.
+        if matches!(prepared.fill, RegisterFill::Once | RegisterFill::OncePerMiddle) || load.lane == Lane::Bool {
             last[load.to] = FOREVER;
         }
     }

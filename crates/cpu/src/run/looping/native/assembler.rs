@@ -75,6 +75,11 @@ impl Assembler {
         self.encode(REPAIR, [target, source], Operand::Constant(OF_NANS), 0, false, Some(0));
     }
 
+    /// The nearest whole numbers, halves to even.
+    pub fn nearest_whole(&mut self, target: Zmm, source: Zmm) {
+        self.encode(WHOLE, [target, 0], Operand::Register(source), 0, false, Some(0x08));
+    }
+
     /// Compares by a predicate.
     pub fn compare(&mut self, mask: Mask, source: Zmm, operand: Operand, predicate: u8) {
         self.encode(COMPARE, [mask, source], operand, 0, false, Some(predicate));

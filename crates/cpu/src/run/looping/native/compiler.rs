@@ -56,7 +56,9 @@ impl<'a> Compiler<'a> {
         let mut rounded = vec![false; body.registers.len()];
         for (at, load) in body.loads.iter().enumerate() {
             homes[load.to] = match &load.source {
-                Source::Immediate(value) if load.lane == Lane::I32 => Home::Constant(*value as i32 as u32),
+                Source::Immediate(value) if matches!(load.lane, Lane::I32 | Lane::U8) => {
+                    Home::Constant(*value as i32 as u32)
+                }
                 Source::Immediate(value) => Home::Constant((*value as f32).to_bits()),
                 Source::Memory(operand) if share.reads[at].is_some() => Home::Memory(at, operand.dtype),
                 _ => Home::Slot,

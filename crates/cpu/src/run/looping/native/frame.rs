@@ -10,25 +10,26 @@ use octant_graph::{DType, Reduction};
 /// How far ahead of their use operands are prefetched, in bytes.
 const AHEAD: i32 = 2048;
 
+/// Whether there is code for values of that lane.
+fn has_code(lane: Lane) -> bool {
+    matches!(lane, Lane::F32 | Lane::I32 | Lane::U8 | Lane::Bool)
+}
+
 impl Compiler<'_> {
     /// The code of the whole loop.
     pub fn code(mut self) -> Option<Vec<u8>> {
         let body = self.outline.body;
         let lanes = |instruction: &Instruction| {
             let from = instruction.from.iter().map(|&from| body.registers[from]);
-            from.chain([body.registers[instruction.to]]).all(|lane| matches!(lane, Lane::F32 | Lane::I32 | Lane::Bool))
+            from.chain([body.registers[instruction.to]]).all(has_code)
         };
         let mut loads = body.loads.iter().map(|load| load.lane);
         let mut stores = body.stores.iter().map(|store| body.registers[store.from]).zip(&self.share.writes);
         let storable = |(lane, walk): (Lane, &Option<Walk>)| {
-            matches!(lane, Lane::F32 | Lane::I32) || (lane == Lane::Bool && walk.is_some())
+            matches!(lane, Lane::F32 | Lane::I32 | Lane::U8) || (lane == Lane::Bool && walk.is_some())
         };
         let folds = body.folds.iter().all(|fold| body.registers[fold.from] == Lane::F32);
-        if !folds
-            || !loads.all(|lane| matches!(lane, Lane::F32 | Lane::I32 | Lane::Bool))
-            || !stores.all(storable)
-            || !body.instructions.iter().all(lanes)
-        {
+        if !folds || !loads.all(has_code) || !stores.all(storable) || !body.instructions.iter().all(lanes) {
             return None;
         }
         self.machine.begin();
@@ -118,6 +119,11 @@ impl Compiler<'_> {
             match store.to.dtype {
                 DType::Bool => self.store_bools(store.from, operand),
                 DType::BF16 => self.store_halves(store.from, operand, self.streams(index)),
+                DType::U8 => {
+                    let value = self.vector(store.from);
+                    let memory = self.memory(operand, 1);
+                    self.machine.emit1(machine::NARROW_TO_BYTES, value, memory);
+                }
                 _ => {
                     let value = self.vector(store.from);
                     let op = if self.streams(index) { machine::STREAM } else { machine::STORE };

@@ -71,6 +71,27 @@ impl Compiler<'_> {
                 let (source, target) = (self.vector(a), self.target(to));
                 self.machine.emit1(machine::TO_FLOATS, target, Operand::Register(source));
             }
+            // Bytes are held as 32-bit integers.
+            (Code::Convert(Lane::F32), Lane::U8) => {
+                let (source, target) = (self.vector(a), self.target(to));
+                self.machine.emit1(machine::TO_FLOATS, target, Operand::Register(source));
+            }
+            (Code::Convert(Lane::I32), Lane::U8) => {
+                let (source, target) = (self.vector(a), self.target(to));
+                self.machine.emit1(machine::COPY, target, Operand::Register(source));
+            }
+            (Code::Convert(Lane::U8), Lane::F32) => {
+                // The second operand is the result where either is NaN, which becomes 0.
+                let (source, target) = (self.vector(a), self.target(to));
+                self.machine.emit(machine::XOR, target, source, Operand::Register(source));
+                self.machine.emit(machine::MAXIMUM, target, source, Operand::Register(target));
+                self.machine.emit(machine::MINIMUM, target, target, Operand::Constant(255f32.to_bits()));
+                self.machine.emit1(machine::TO_INTEGERS, target, Operand::Register(target));
+            }
+            (Code::Unary(Unary::RoundEven), Lane::F32) => {
+                let (source, target) = (self.vector(a), self.target(to));
+                self.machine.nearest_whole(target, source);
+            }
             (Code::Binary(Binary::Add), Lane::I32) => self.commutative(machine::ADD_INTEGERS, to, [a, from[1]]),
             (Code::Binary(Binary::Mul), Lane::I32) => self.commutative(machine::MULTIPLY_INTEGERS, to, [a, from[1]]),
             (Code::Binary(Binary::Max), Lane::I32) => self.commutative(machine::MAXIMUM_OF_INTEGERS, to, [a, from[1]]),

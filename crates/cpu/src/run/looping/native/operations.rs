@@ -28,6 +28,10 @@ pub(super) const ROOT: Op = op(1, 0, 0x51);
 pub(super) const COMPARE: Op = op(1, 0, 0xc2);
 /// 32-bit integers to f32.
 pub(super) const TO_FLOATS: Op = op(1, 0, 0x5b);
+/// f32 to 32-bit integers, towards zero.
+pub(super) const TO_INTEGERS: Op = op(1, 2, 0x5b);
+/// f32 to whole numbers; the byte behind it says which.
+pub(super) const WHOLE: Op = op(3, 1, 0x08);
 pub(super) const SHIFT: Op = op(1, 1, 0x72);
 pub(super) const AND: Op = op(1, 1, 0xdb);
 pub(super) const XOR: Op = op(1, 1, 0xef);

@@ -2,7 +2,7 @@
 
 use super::assembler::{self as machine, Mask, Operand, Zmm};
 use super::compiler::{Compiler, Holds, Home, ZMMS};
-use crate::plan::kernel::Register;
+use crate::plan::kernel::{Lane, Register};
 use octant_graph::DType;
 
 impl Compiler<'_> {
@@ -21,10 +21,16 @@ impl Compiler<'_> {
 
     fn spill(&mut self, value: Register) {
         if let Some(zmm) = self.holds.iter().position(|&holds| holds == Holds::Value(value)) {
-            let slot = self.slot(self.outline.slots[value]);
-            self.machine.emit1(machine::STORE, zmm as Zmm, slot);
+            let bytes = self.is_byte(value);
+            let slot = self.slot_of(self.outline.slots[value], if bytes { 1 } else { 4 });
+            self.machine.emit1(if bytes { machine::NARROW_TO_BYTES } else { machine::STORE }, zmm as Zmm, slot);
             self.homes[value] = Home::Slot;
         }
+    }
+
+    /// Whether a value is bytes outside of the vector registers.
+    fn is_byte(&self, value: Register) -> bool {
+        self.outline.body.registers[value] == Lane::U8
     }
 
     /// Whether a value is better read from memory by the instruction that needs it.
@@ -33,7 +39,7 @@ impl Compiler<'_> {
         let once = self.uses[value].len() == 1;
         match self.homes[value] {
             Home::Constant(_) => true,
-            Home::Slot | Home::Memory(_, DType::F32 | DType::I32) => once && !held,
+            Home::Slot | Home::Memory(_, DType::F32 | DType::I32) => once && !held && !self.is_byte(value),
             Home::Memory(..) | Home::None => false,
         }
     }
@@ -67,6 +73,13 @@ impl Compiler<'_> {
                     self.machine.shift(machine::TO_LEFT, zmm, zmm, 16);
                 }
             },
+            Home::Memory(operand, DType::U8) => {
+                let memory = self.memory(operand, 1);
+                self.machine.emit1(machine::WIDEN_BYTES, zmm, memory);
+            }
+            Home::Slot if self.is_byte(value) => {
+                self.machine.emit1(machine::WIDEN_BYTES, zmm, self.slot_of(self.outline.slots[value], 1));
+            }
             Home::Memory(operand, _) => match self.memory(operand, 4) {
                 memory @ Operand::Everywhere { .. } => self.machine.emit1(machine::BROADCAST, zmm, memory),
                 memory => self.machine.emit1(machine::LOAD, zmm, memory),

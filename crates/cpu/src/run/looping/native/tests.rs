@@ -139,6 +139,7 @@ fn numbers(seed: u32, dtype: DType) -> Vec<u64> {
     };
     let bytes: Vec<u8> = match dtype {
         DType::Bool => (0..MOST).map(|at| (number(at) > 0.0) as u8).collect(),
+        DType::U8 => (0..MOST).map(|at| (number(at).to_bits() >> 13) as u8).collect(),
         DType::I32 => (0..MOST).flat_map(|at| (number(at) as i32 % 50).to_le_bytes()).collect(),
         DType::BF16 => (0..MOST).flat_map(|at| half::bf16::from_f32(number(at)).to_le_bytes()).collect(),
         _ => (0..MOST).flat_map(|at| number(at).to_le_bytes()).collect(),
@@ -148,7 +149,8 @@ fn numbers(seed: u32, dtype: DType) -> Vec<u64> {
 
 #[test]
 fn every_instruction() {
-    let unary = [Unary::Neg, Unary::Abs, Unary::Sqrt, Unary::Rsqrt, Unary::Logistic, Unary::Exp, Unary::Erf];
+    use Unary::{Abs, Erf, Exp, Logistic, Neg, RoundEven, Rsqrt, Sqrt};
+    let unary = [Neg, Abs, Sqrt, Rsqrt, Logistic, Exp, Erf, RoundEven];
     let unary = unary.map(|code| (Code::Unary(code), 1));
     let binary = [Binary::Add, Binary::Sub, Binary::Mul, Binary::Div, Binary::Max, Binary::Min];
     let fused = [Code::MultiplyAdd, Code::MultiplySubtract, Code::SubtractProduct].map(|code| (code, 3));
@@ -288,4 +290,42 @@ fn blocks_below_each_other() {
         folding.store(scaled, DType::BF16, in_order);
         folding.check_with(together);
     }
+}
+
+#[test]
+fn bytes_are_read_computed_with_and_stored() {
+    let mut builder = Builder::new();
+    let [a, b] = [DType::U8, DType::U8].map(|dtype| builder.load(dtype, IN_ORDER));
+    // One of them has rows that lie apart.
+    let [c, apart] = [builder.load(DType::F32, IN_ORDER), builder.load(DType::U8, [384, 64, 1])];
+    let [three, byte] = [builder.number(0.37), builder.immediate(200.0, Lane::U8)];
+    let [a, b, apart] = [a, b, apart].map(|from| builder.instruction(Code::Convert(Lane::F32), &[from]));
+    let byte = builder.instruction(Code::Convert(Lane::F32), &[byte]);
+    let product = builder.instruction(Code::Binary(Binary::Mul), &[a, three]);
+    let sum = builder.instruction(Code::MultiplyAdd, &[b, three, apart]);
+    let whole = builder.instruction(Code::Unary(Unary::RoundEven), &[product]);
+    let other = builder.instruction(Code::Unary(Unary::RoundEven), &[c]);
+    let lower = builder.instruction(Code::Binary(Binary::Sub), &[byte, sum]);
+    // Numbers of all magnitudes and NaN saturate.
+    for (number, strides) in [(whole, IN_ORDER), (other, IN_ORDER), (c, IN_ORDER), (lower, [384, 64, 1])] {
+        let stored = builder.instruction(Code::Convert(Lane::U8), &[number]);
+        builder.store(stored, DType::U8, strides);
+    }
+    builder.store(other, DType::F32, IN_ORDER);
+    builder.check();
+}
+
+#[test]
+fn more_bytes_than_registers() {
+    let mut builder = Builder::new();
+    let numbers: Vec<Register> = (0..20).map(|_| builder.load(DType::F32, IN_ORDER)).collect();
+    let bytes = numbers.iter().map(|&number| builder.instruction(Code::Convert(Lane::U8), &[number]));
+    let bytes: Vec<Register> = bytes.collect();
+    let loads: Vec<Register> = (0..20).map(|_| builder.load(DType::U8, IN_ORDER)).collect();
+    let wide = bytes.iter().chain(&loads).map(|&byte| builder.instruction(Code::Convert(Lane::F32), &[byte]));
+    let wide: Vec<Register> = wide.collect();
+    let sum = wide.into_iter().rev().reduce(|sum, next| builder.instruction(Code::Binary(Binary::Sub), &[sum, next]));
+    builder.store(sum.unwrap(), DType::F32, IN_ORDER);
+    bytes.iter().take(5).for_each(|&byte| builder.store(byte, DType::U8, IN_ORDER));
+    builder.check();
 }

@@ -36,6 +36,7 @@ mod matching;
 mod numpy;
 pub mod pickle;
 mod safetensors;
+mod sharded;
 mod source;
 mod torch;
 
@@ -43,6 +44,7 @@ pub use error::ArchiveError;
 pub use matching::{Fit, Matching, OtherShape};
 pub use numpy::numpy_array;
 pub use safetensors::save_safetensors;
+pub use sharded::{Part, index_name, index_text, save_shard, shard_name};
 pub use source::Mapping;
 pub use torch::save_torch;
 
@@ -82,8 +84,12 @@ pub struct Archive {
 }
 
 impl Archive {
-    /// Opens a file of tensors, the format is detected from the content.
+    /// Opens a file of tensors, the format is detected from the content. Where there is no such file but an index of several
+    /// beside it, `NAME.index.json`, or that index is named, the archive is all of them.
     pub fn open(path: &Path) -> Result<Archive, ArchiveError> {
+        if let Some(index) = sharded::index_of(path) {
+            return sharded::read(&index).map_err(|fault| fault.at("read", &index));
+        }
         Source::map(path).and_then(Archive::read).map_err(|fault| fault.at("read", path))
     }
 

@@ -7,14 +7,18 @@ use crate::place::Place;
 use crate::remote::RemoteStore;
 use crate::store::{Prefixed, Store, StoreError};
 use crate::watch::{Failure, Limits, Watch};
+use std::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How a process joins.
 pub struct JoinOptions {
     /// How long to wait for all processes.
     pub time_out: Duration,
+    /// This process was started again: rank 0 and its table may still be those of the attempt before, and are tried again
+    /// until they are not.
+    pub restarted: bool,
     /// The times of the heartbeat.
     pub limits: Limits,
     /// Called once, on a thread of its own, when the run cannot continue.
@@ -24,7 +28,8 @@ pub struct JoinOptions {
 impl JoinOptions {
     /// Ten minutes for all to come, and the usual limits. Nodes of one job may start minutes apart.
     pub fn new(on_failure: impl FnOnce(Failure) + Send + 'static) -> JoinOptions {
-        JoinOptions { time_out: Duration::from_secs(600), limits: Limits::default(), on_failure: Box::new(on_failure) }
+        let (time_out, limits) = (Duration::from_secs(600), Limits::default());
+        JoinOptions { time_out, restarted: false, limits, on_failure: Box::new(on_failure) }
     }
 }
 
@@ -38,24 +43,41 @@ pub struct Cluster {
     _coordinator: Option<Coordinator>,
 }
 
+impl fmt::Debug for Cluster {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        write!(f, "Cluster({})", self.place)
+    }
+}
+
 impl Cluster {
     /// Connects with the other processes, and waits until all are there.
     pub fn join(place: Place, options: JoinOptions) -> Result<Arc<Cluster>> {
-        let coordinator = (place.rank == 0).then(|| listen(&place)).transpose()?;
-        let store: Arc<dyn Store> = match &coordinator {
-            Some(coordinator) => coordinator.store(),
-            None => Arc::new(RemoteStore::connect(&place.coordinator, options.time_out)?),
+        const PAUSE: Duration = Duration::from_millis(200);
+        let begun = Instant::now();
+        let coordinator = loop {
+            match (place.rank == 0).then(|| listen(&place)).transpose() {
+                // The port may be that of the attempt before for a moment.
+                Err(_) if options.restarted && begun.elapsed() < options.time_out => std::thread::sleep(PAUSE),
+                listening => break listening?,
+            }
         };
-        let store: Arc<dyn Store> = Arc::new(Prefixed::new(store, format!("octant/{}", place.attempt)));
-        let member = Member { store: &*store, rank: place.rank, ranks: place.ranks };
-        let here = format!("{}\n{}", place.ranks, host());
-        let joined = member.gather("join", here.as_bytes(), options.time_out).map_err(|error| match error {
-            ClusterError::Store(StoreError::AlreadyExists(_)) => ClusterError::Disagreement(format!(
-                "rank {} has joined already: two processes have the same number, or one of an earlier attempt still runs",
-                place.rank
-            )),
-            error => error,
-        })?;
+        let (store, joined) = loop {
+            let left = options.time_out.saturating_sub(begun.elapsed());
+            match meet(&place, coordinator.as_ref(), left) {
+                Err(ClusterError::Store(_))
+                    if options.restarted && place.rank > 0 && begun.elapsed() < options.time_out =>
+                {
+                    std::thread::sleep(PAUSE);
+                }
+                Err(ClusterError::Store(StoreError::AlreadyExists(_))) => {
+                    return Err(ClusterError::Disagreement(format!(
+                        "rank {} has joined already: two processes have the same number, or one of an earlier attempt still runs",
+                        place.rank
+                    )));
+                }
+                met => break met?,
+            }
+        };
         let hosts = hosts(&joined, place.ranks)?;
         let watch = Watch::start(store.clone(), place.rank, hosts.clone(), options.limits, options.on_failure)?;
         Ok(Arc::new(Cluster { place, hosts, store, watch, _coordinator: coordinator }))
@@ -115,6 +137,21 @@ impl Cluster {
         }
         Ok(())
     }
+}
+
+type Met = (Arc<dyn Store>, Vec<Vec<u8>>);
+
+/// Connects with the table, and waits for all: what each says of itself.
+fn meet(place: &Place, coordinator: Option<&Coordinator>, time_out: Duration) -> Result<Met> {
+    let store: Arc<dyn Store> = match coordinator {
+        Some(coordinator) => coordinator.store(),
+        None => Arc::new(RemoteStore::connect(&place.coordinator, time_out)?),
+    };
+    let store: Arc<dyn Store> = Arc::new(Prefixed::new(store, format!("octant/{}", place.attempt)));
+    let member = Member { store: &*store, rank: place.rank, ranks: place.ranks };
+    let here = format!("{}\n{}", place.ranks, host());
+    let joined = member.gather("join", here.as_bytes(), time_out)?;
+    Ok((store, joined))
 }
 
 /// Rank 0 listens. On the loopback address where that is what the others connect to, and else on all of its addresses: the

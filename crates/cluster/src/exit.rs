@@ -11,6 +11,8 @@ pub enum ExitCode {
     Stuck,
     /// The processes were not started alike: starting again does not help.
     NotAlike,
+    /// A device of this process was lost: start all processes again.
+    DeviceLost,
 }
 
 impl ExitCode {
@@ -21,11 +23,14 @@ impl ExitCode {
             ExitCode::PeerLost => 76,
             ExitCode::Stuck => 77,
             ExitCode::NotAlike => 78,
+            ExitCode::DeviceLost => 79,
         }
     }
 
-    /// Whether a process that ended with this code should be started again.
+    /// Whether all processes of a run should be started again on the same machines, when one of them ended with this code.
+    /// After [`StartAgain`](ExitCode::StartAgain) the machines are about to be taken away: that is for the scheduler.
     pub fn is_worth_a_restart(code: i32) -> bool {
-        [ExitCode::StartAgain, ExitCode::PeerLost, ExitCode::Stuck].iter().any(|exit| i32::from(exit.number()) == code)
+        let worth = [ExitCode::PeerLost, ExitCode::Stuck, ExitCode::DeviceLost];
+        worth.iter().any(|exit| i32::from(exit.number()) == code)
     }
 }

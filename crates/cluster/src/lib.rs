@@ -8,6 +8,8 @@
 //!
 //! Nothing here trusts the network: frames are bounded, what cannot be decoded closes its connection, and every wait ends.
 //!
+//! [`launch`] writes the files that start such a run on a cluster.
+//!
 //! Start reading at [`Cluster`].
 
 mod barrier;
@@ -15,6 +17,7 @@ mod cluster;
 mod coordinator;
 mod error;
 mod exit;
+pub mod launch;
 mod place;
 mod remote;
 mod stop;
@@ -26,7 +29,7 @@ pub use cluster::{Cluster, JoinOptions};
 pub use coordinator::Coordinator;
 pub use error::{ClusterError, Result};
 pub use exit::ExitCode;
-pub use place::{Given, Launcher, Place, Variables};
+pub use place::{ATTEMPT, Given, Launcher, Place, Variables};
 pub use remote::RemoteStore;
 pub use stop::StopPoint;
 pub use store::{MemoryStore, Prefixed, Store, StoreError};

@@ -104,9 +104,8 @@ impl Place {
 
     /// The place: as given, or else as the innermost launcher says.
     pub fn find(given: &Given, variables: &Variables) -> Result<Place> {
-        let attempt = attempt(variables);
         if given.node_id.is_some() || given.num_nodes.is_some() {
-            return of_flags(given, attempt);
+            return of_flags(given);
         }
         let mut found = Vec::new();
         // The innermost first: torchrun and mpirun may run inside of a job of Slurm or a pod of Kubernetes.
@@ -127,12 +126,12 @@ impl Place {
             Some(coordinator) => names::with_port(coordinator, PORT)?,
             None => place.coordinator.clone(),
         };
-        Ok(Place { attempt: format!("{}{attempt}", place.attempt), coordinator, ..place }).and_then(checked)
+        checked(Place { coordinator, ..place })
     }
 }
 
 /// `--node-id`, `--num-nodes` and `--coordinator` belong together.
-fn of_flags(given: &Given, attempt: String) -> Result<Place> {
+fn of_flags(given: &Given) -> Result<Place> {
     let (Some(rank), Some(ranks), Some(coordinator)) = (given.node_id, given.num_nodes, &given.coordinator) else {
         let flags = [
             ("--node-id", given.node_id.is_some()),
@@ -151,7 +150,7 @@ fn of_flags(given: &Given, attempt: String) -> Result<Place> {
         local_rank: 0,
         local_ranks: 1,
         coordinator: names::with_port(coordinator, PORT)?,
-        attempt,
+        attempt: String::new(),
         launcher: Launcher::Flags,
     })
 }
@@ -186,12 +185,9 @@ fn check_nested(inner: &Place, outer: &Place) -> Result<()> {
     ))
 }
 
-/// The variable that counts restarts of this process by our own supervisor.
+/// The variable that counts restarts of this process by our own supervisor. Processes are started again at different times and
+/// perhaps differently often, so it is no part of the keys: the store of an attempt ends with its rank 0.
 pub const ATTEMPT: &str = "OCTANT_ATTEMPT";
-
-fn attempt(variables: &Variables) -> String {
-    variables.get(ATTEMPT).map(|attempt| format!("a{attempt}/")).unwrap_or_default()
-}
 
 fn refused<T>(sentence: impl Into<String>) -> Result<T> {
     Err(ClusterError::Place(sentence.into()))

@@ -40,6 +40,15 @@ impl Default for Limits {
     }
 }
 
+impl Limits {
+    /// The usual limits where a process that begins no step for `stuck` is stuck; one without a beat is lost a little sooner.
+    pub fn of_steps(stuck: Duration) -> Limits {
+        let usual = Limits::default();
+        let scaled = |limit: Duration| limit.mul_f64(stuck.as_secs_f64() / usual.stuck.as_secs_f64()).min(limit);
+        Limits { beat: scaled(usual.beat), lost: scaled(usual.lost), stuck, busy: usual.busy }
+    }
+}
+
 /// Why a run of several processes cannot continue.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
@@ -224,7 +233,9 @@ impl Shared {
         // An error means that the table is gone: then nobody waits for it.
         let _ = self.store.replace(&format!("seen/{:06}", self.rank), &[]);
         let knows = |rank: usize, seen: &[(String, Vec<u8>)]| {
-            failure.ranks.contains(&rank) || seen.iter().any(|(key, _)| *key == format!("seen/{rank:06}"))
+            // A process that is stuck still beats, and one that is lost reads nothing.
+            failure.exit != ExitCode::Stuck && failure.ranks.contains(&rank)
+                || seen.iter().any(|(key, _)| *key == format!("seen/{rank:06}"))
         };
         while self.rank == 0 && begun.elapsed() < self.limits.lost {
             match self.store.list("seen/") {

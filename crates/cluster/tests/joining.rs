@@ -35,7 +35,7 @@ type Joined = (Arc<Cluster>, mpsc::Receiver<Failure>);
 fn join(place: Place, time_out: Duration) -> Result<Joined, ClusterError> {
     let (sender, failures) = mpsc::channel();
     let on_failure = Box::new(move |failure| drop(sender.send(failure)));
-    Ok((Cluster::join(place, JoinOptions { time_out, limits: limits(), on_failure })?, failures))
+    Ok((Cluster::join(place, JoinOptions { time_out, restarted: false, limits: limits(), on_failure })?, failures))
 }
 
 /// Runs the same in so many ranks at the same time; their results in order.
@@ -76,7 +76,7 @@ fn ranks_that_do_not_come_are_named_by_all() {
     let errors: Vec<String> = std::thread::scope(|scope| {
         let start = |rank| {
             let address = &address;
-            scope.spawn(move || join(place(rank, 4, address), SHORT).err().expect("two ranks are missing").to_string())
+            scope.spawn(move || join(place(rank, 4, address), SHORT).expect_err("two ranks are missing").to_string())
         };
         let threads: Vec<_> = [0, 2].map(start).into();
         threads.into_iter().map(|thread| thread.join().unwrap()).collect()

@@ -30,6 +30,12 @@ pub enum DeviceError {
     /// An option or a variable has a value that means nothing.
     #[error("{0}")]
     Option(String),
+    /// The processor's engine was to work together with other processes.
+    #[error(
+        "several processes train together on GPUs and TPUs only: the processor's engine uses all cores of its own machine; give \
+         `device = \"cuda\"` or \"tpu\", or train without `--nodes`"
+    )]
+    Alone,
     /// The plugin refused.
     #[error(transparent)]
     Plugin(#[from] PjrtError),

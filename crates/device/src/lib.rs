@@ -20,11 +20,12 @@ pub use octant_pjrt::discover::cache_folder;
 pub use octant_pjrt::environment::prepare;
 pub use options::Options;
 
+use octant_cluster::{Cluster, Place, Prefixed, Store};
 use octant_cpu::CpuBackend;
 use octant_pjrt::cache::ExecutableCache;
 use octant_pjrt::discover::{self, PluginKind};
 use octant_pjrt::{Client, PjrtBackend, Plugin, surroundings};
-use octant_runtime::Backend;
+use octant_runtime::{Backend, Process};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -47,6 +48,7 @@ fn opened(name: &str, options: &Options) -> Result<Arc<dyn Backend>> {
         _ => (name, Vec::new()),
     };
     match name {
+        "cpu" if options.cluster.is_some() => Err(DeviceError::Alone),
         "cpu" => cpu(options),
         "tpu" | "cuda" | "gpu" => {
             let kinds = kinds(name);
@@ -95,16 +97,44 @@ fn automatic(options: &Options) -> Result<Arc<dyn Backend>> {
             Err(error) => options.message(&format!("device: not {name}: {error}")),
         }
     }
-    cpu(options)
+    match options.cluster {
+        Some(_) => Err(DeviceError::Alone),
+        None => cpu(options),
+    }
 }
 
 /// A plugin's devices, with compiled programs kept on disk; of GPUs only those that are named, if any are.
 fn plugin(path: &Path, options: &Options, gpus: &[i64]) -> Result<Arc<dyn Backend>> {
     let plugin = Plugin::load(path)?;
-    let client = Client::new(&plugin, &options.of_client(path, gpus)?)?;
+    let values = options.of_client(path, gpus)?;
+    let client = match &options.cluster {
+        Some(cluster) => Client::joined(&plugin, &values, of_devices(cluster))?,
+        None => Client::new(&plugin, &values)?,
+    };
     let backend = PjrtBackend::with_options(client, options.of_programs())?;
+    if let Some(cluster) = &options.cluster {
+        check_place(cluster.place(), backend.process())?;
+    }
     let cache = ExecutableCache::new(cache_folder().join("executables"));
     Ok(Arc::new(backend.with_cache(cache).with_log(options.log.clone())))
+}
+
+/// The part of the table that belongs to plugins: their keys are not ours.
+fn of_devices(cluster: &Cluster) -> Arc<dyn Store> {
+    Arc::new(Prefixed::new(cluster.store().clone(), "pjrt/"))
+}
+
+/// The plugin's own count of processes must be that of the launcher: batches and files are divided by both.
+fn check_place(place: &Place, process: Process) -> Result<()> {
+    let (rank, ranks) = (place.rank, place.ranks);
+    match process == (Process { rank, ranks }) {
+        true => Ok(()),
+        false => Err(DeviceError::Option(format!(
+            "{} started this as rank {rank} of {ranks}, but the plugin counts it as {} of {}: start one process per host, on all \
+             hosts of the devices, in the order of their numbers",
+            place.launcher, process.rank, process.ranks
+        ))),
+    }
 }
 
 #[cfg(test)]

@@ -2,10 +2,12 @@
 
 use crate::device::{DeviceDescription, MemoryStats, read_memory_stats};
 use crate::error::{PjrtError, Result};
+use crate::key_values::KeyValues;
 use crate::named_value::{NamedValues, slice, text, to_c};
 use crate::plugin::{Plugin, call};
 use crate::sys;
 use crate::topology::version_of;
+use octant_cluster::Store;
 use std::sync::Arc;
 
 /// A connection to a plugin's devices. Clones share it; it ends when the last clone, device, buffer and executable is
@@ -18,6 +20,8 @@ pub struct Client {
 pub(crate) struct ClientInner {
     pub(crate) plugin: Plugin,
     pub(crate) client: *mut sys::PJRT_Client,
+    /// What the plugin's callbacks look into, as long as it may call them.
+    _key_values: Option<KeyValues>,
 }
 
 // SAFETY: the interface allows a client to be used from any thread.
@@ -37,18 +41,38 @@ impl Client {
     /// Takes the plugin's devices. What `options` there are depends on the plugin; the CUDA plugin knows `allocator`,
     /// `memory_fraction`, `preallocate` and `visible_devices`, for instance.
     pub fn new(plugin: &Plugin, options: &NamedValues) -> Result<Client> {
+        Client::create(plugin, options, None)
+    }
+
+    /// The same as one of several processes, which find each other through a store that all of them share. The plugin's options
+    /// say which process this is: `node_id` and `num_nodes` of the CUDA plugin. Blocks until all have come.
+    pub fn joined(plugin: &Plugin, options: &NamedValues, store: Arc<dyn Store>) -> Result<Client> {
+        Client::create(plugin, options, Some(KeyValues::new(store)))
+    }
+
+    fn create(plugin: &Plugin, options: &NamedValues, key_values: Option<KeyValues>) -> Result<Client> {
         let options = to_c(options);
         let mut args = sys::PJRT_Client_Create_Args {
             create_options: options.as_ptr(),
             num_options: options.len(),
             ..Default::default()
         };
-        // SAFETY: the options outlive the call, which copies them; the callbacks may be null in a single process.
-        unsafe { call!(plugin, PJRT_Client_Create, args)? };
+        if let Some(key_values) = &key_values {
+            key_values.register(&mut args);
+        }
+        // SAFETY: the options outlive the call, which copies them; the callbacks may be null in a single process, and are valid
+        // as long as the client otherwise.
+        let created = unsafe { call!(plugin, PJRT_Client_Create, args) };
+        if let Err(error) = created {
+            // A thread that the plugin began may still wait for a key.
+            std::mem::forget(key_values);
+            return Err(error);
+        }
         if args.client.is_null() {
             return Err(PjrtError::Broken("PJRT_Client_Create succeeded without a client".into()));
         }
-        Ok(Client { inner: Arc::new(ClientInner { plugin: plugin.clone(), client: args.client }) })
+        let inner = ClientInner { plugin: plugin.clone(), client: args.client, _key_values: key_values };
+        Ok(Client { inner: Arc::new(inner) })
     }
 
     /// The plugin behind this client.
@@ -87,6 +111,35 @@ impl Client {
         };
         // Plugins without topologies cannot compile for boards elsewhere either, so any words will do.
         version.or_else(|_| self.platform_version())
+    }
+
+    /// The number of this process among those of the client's devices; the first one where the plugin knows no others.
+    pub fn process(&self) -> Result<i32> {
+        let mut args = sys::PJRT_Client_ProcessIndex_Args { client: self.inner.client, ..Default::default() };
+        // SAFETY: the client is alive.
+        match unsafe { call!(self.inner.plugin, PJRT_Client_ProcessIndex, args) } {
+            Ok(()) => Ok(args.process_index),
+            Err(PjrtError::NoFunction { .. }) => Ok(0),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The devices of all processes; programs may be compiled for all of them.
+    pub fn all_devices(&self) -> Result<Vec<DeviceDescription>> {
+        let mut args = sys::PJRT_Client_Devices_Args { client: self.inner.client, ..Default::default() };
+        // SAFETY: the client is alive, and so is its list of devices.
+        let devices = unsafe {
+            match call!(self.inner.plugin, PJRT_Client_Devices, args) {
+                Ok(()) => slice(args.devices, args.num_devices),
+                Err(PjrtError::NoFunction { .. }) => {
+                    return Ok(self.devices()?.iter().map(|device| device.description().clone()).collect());
+                }
+                Err(error) => return Err(error),
+            }
+        };
+        let described =
+            devices.iter().map(|&device| PjrtDevice::read(self.clone(), device)).collect::<Result<Vec<_>>>()?;
+        Ok(described.iter().map(|device| device.description().clone()).collect())
     }
 
     /// The devices that this process can use.

@@ -205,6 +205,13 @@ macro_rules! codes {
                 }
             }
 
+            /// The number of the code.
+            pub(crate) fn raw(self) -> i32 {
+                match self {
+                    $(Code::$name => $number,)*
+                }
+            }
+
             /// The code in words.
             pub fn words(self) -> &'static str {
                 match self {
@@ -253,6 +260,7 @@ mod tests {
         assert_eq!(Code::from_raw(16), Code::Unauthenticated);
         assert_eq!(Code::from_raw(17), Code::Unknown);
         assert_eq!(Code::from_raw(-1), Code::Unknown);
+        assert_eq!(Code::AlreadyExists.raw(), 6);
     }
 
     #[test]

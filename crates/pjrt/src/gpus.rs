@@ -17,6 +17,8 @@ pub struct Gpu {
     pub f32: f64,
     /// Bytes per second to and from its memory, as published.
     pub bandwidth: f64,
+    /// Bytes per second that it can exchange with others of its machine, both directions together, as published.
+    pub links: f64,
     /// Whether Octant's own kernels run on it: compute capability 8.0 and above.
     pub has_kernels: bool,
     /// In words.
@@ -25,18 +27,19 @@ pub struct Gpu {
 
 /// The GPUs, oldest first.
 pub const GPUS: [Gpu; 7] = [
-    Gpu { has_kernels: false, ..gpu("v100", 15.8, [15.7, 15.7, 900.0], "16 GB, Volta: no products of bf16") },
-    Gpu { has_kernels: false, ..gpu("t4", 14.7, [8.1, 8.1, 320.0], "16 GB, Turing: no products of bf16") },
-    gpu("a100", 39.4, [312.0, 156.0, 1555.0], "40 GB, Ampere"),
-    gpu("a100-80", 79.2, [312.0, 156.0, 2039.0], "80 GB, Ampere"),
-    gpu("l4", 22.2, [121.0, 60.0, 300.0], "24 GB, Ada"),
-    gpu("h100", 79.2, [989.0, 494.0, 3350.0], "80 GB, Hopper, SXM"),
-    gpu("h200", 139.8, [989.0, 494.0, 4800.0], "141 GB, Hopper, SXM"),
+    Gpu { has_kernels: false, ..gpu("v100", 15.8, [15.7, 15.7, 900.0, 300.0], "16 GB, Volta: no products of bf16") },
+    Gpu { has_kernels: false, ..gpu("t4", 14.7, [8.1, 8.1, 320.0, 32.0], "16 GB, Turing: no products of bf16") },
+    gpu("a100", 39.4, [312.0, 156.0, 1555.0, 600.0], "40 GB, Ampere"),
+    gpu("a100-80", 79.2, [312.0, 156.0, 2039.0, 600.0], "80 GB, Ampere"),
+    gpu("l4", 22.2, [121.0, 60.0, 300.0, 64.0], "24 GB, Ada"),
+    gpu("h100", 79.2, [989.0, 494.0, 3350.0, 900.0], "80 GB, Hopper, SXM"),
+    gpu("h200", 139.8, [989.0, 494.0, 4800.0, 900.0], "141 GB, Hopper, SXM"),
 ];
 
-const fn gpu(name: &'static str, gib: f64, [bf16, f32, gigabytes]: [f64; 3], description: &'static str) -> Gpu {
+const fn gpu(name: &'static str, gib: f64, [bf16, f32, gigabytes, links]: [f64; 4], description: &'static str) -> Gpu {
     let memory = (gib * (1u64 << 30) as f64) as u64;
-    Gpu { name, memory, bf16: bf16 * 1e12, f32: f32 * 1e12, bandwidth: gigabytes * 1e9, has_kernels: true, description }
+    let (bf16, f32, bandwidth, links) = (bf16 * 1e12, f32 * 1e12, gigabytes * 1e9, links * 1e9);
+    Gpu { name, memory, bf16, f32, bandwidth, links, has_kernels: true, description }
 }
 
 impl Gpu {

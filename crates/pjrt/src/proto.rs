@@ -1,5 +1,4 @@
-//! Just enough of protocol buffers' wire format to write options and to read recordings: varints, doubles, bytes and nested
-//! messages.
+//! Just enough of protocol buffers' wire format to write options: varints, doubles, bytes and nested messages.
 
 /// A message that is being written. Fields that have their default value are left out, as the format wants it.
 #[derive(Debug, Clone, Default)]
@@ -10,7 +9,6 @@ pub(crate) struct Message {
 const VARINT: u32 = 0;
 const FIXED64: u32 = 1;
 const LENGTH_DELIMITED: u32 = 2;
-const FIXED32: u32 = 5;
 
 impl Message {
     /// A signed or unsigned integer field.
@@ -81,75 +79,37 @@ impl Message {
     }
 }
 
-/// A field of a message that is being read.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) enum Field<'a> {
-    /// An integer or bool.
-    Int(u64),
-    /// Text, bytes, or a message within the message.
-    Bytes(&'a [u8]),
-    /// A number of fixed width, which is skipped.
-    Fixed,
-}
-
-/// The fields of a message with their numbers, in the order in which they lie. Ends early where the bytes are no message.
-pub(crate) fn fields(mut bytes: &[u8]) -> impl Iterator<Item = (u64, Field<'_>)> {
-    std::iter::from_fn(move || {
-        let tag = read_varint(&mut bytes)?;
-        let field = match (tag & 7) as u32 {
-            VARINT => Field::Int(read_varint(&mut bytes)?),
-            LENGTH_DELIMITED => {
-                let length = usize::try_from(read_varint(&mut bytes)?).ok()?;
-                Field::Bytes(take(&mut bytes, length)?)
-            }
-            FIXED64 => take(&mut bytes, 8).map(|_| Field::Fixed)?,
-            FIXED32 => take(&mut bytes, 4).map(|_| Field::Fixed)?,
-            _ => return None,
-        };
-        Some((tag >> 3, field))
-    })
-}
-
-fn take<'a>(bytes: &mut &'a [u8], count: usize) -> Option<&'a [u8]> {
-    let (taken, rest) = bytes.split_at_checked(count)?;
-    *bytes = rest;
-    Some(taken)
-}
-
-fn read_varint(bytes: &mut &[u8]) -> Option<u64> {
-    let mut value = 0u64;
-    for position in 0..10 {
-        let [byte, ..] = *take(bytes, 1)? else { return None };
-        value |= u64::from(byte & 0x7f) << (7 * position);
-        if byte < 0x80 {
-            return Some(value);
-        }
-    }
-    None
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The same by the library that reads such messages.
+    #[derive(Clone, PartialEq, prost::Message)]
+    struct Options {
+        #[prost(int64, tag = "1")]
+        number: i64,
+        #[prost(message, optional, tag = "2")]
+        inner: Option<Inner>,
+        #[prost(double, tag = "3")]
+        share: f64,
+        #[prost(int64, repeated, tag = "4")]
+        list: Vec<i64>,
+    }
+
+    #[derive(Clone, PartialEq, prost::Message)]
+    struct Inner {
+        #[prost(int64, tag = "300")]
+        number: i64,
+    }
 
     #[test]
     fn what_is_written_is_read() {
         let mut inner = Message::default();
         inner.int(300, -5);
         let mut message = Message::default();
-        message.int(1, 150).message(2, &inner).chosen_double(3, 0.5);
-        let bytes = message.into_bytes();
-        let read: Vec<_> = fields(&bytes).collect();
-        assert_eq!(read[0], (1, Field::Int(150)));
-        let (2, Field::Bytes(nested)) = read[1] else { panic!("{read:?}") };
-        assert_eq!(fields(nested).collect::<Vec<_>>(), [(300, Field::Int(-5i64 as u64))]);
-        assert_eq!(read[2], (3, Field::Fixed));
-    }
-
-    #[test]
-    fn bytes_that_are_no_message_end_early() {
-        for bytes in [&[0xff; 20][..], &[0x0a, 0x7f, 1], &[0x0b], &[0x09, 1]] {
-            assert_eq!(fields(bytes).count(), 0, "{bytes:?}");
-        }
+        message.int(1, 150).message(2, &inner).chosen_double(3, 0.5).packed_ints(4, &[1, -2, 300]);
+        let read = <Options as prost::Message>::decode(&message.into_bytes()[..]).unwrap();
+        let expected = Options { number: 150, inner: Some(Inner { number: -5 }), share: 0.5, list: vec![1, -2, 300] };
+        assert_eq!(read, expected);
     }
 }

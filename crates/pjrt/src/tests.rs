@@ -1,9 +1,12 @@
 //! Clients, copies and executions against the [fake](crate::fake) plugin.
 
 use crate::fake::{ONE_AT_A_TIME, alive, plugin};
-use crate::{AttributeValue, Client, CompilerFlag, NamedValues, PjrtBuffer, PjrtError, XlaCompileOptions};
-use octant_tensor::HostTensor;
-use std::sync::{MutexGuard, PoisonError, mpsc};
+use crate::{AttributeValue, Client, CompilerFlag, NamedValues, PjrtBackend, PjrtBuffer, PjrtError, XlaCompileOptions};
+use octant_cluster::{MemoryStore, Store};
+use octant_runtime::{Axis, Backend, Mesh, Process, Sharding};
+use octant_tensor::{DType, HostTensor, Shape};
+use std::sync::{Arc, MutexGuard, PoisonError, mpsc};
+use std::time::Duration;
 
 /// Checks at its end that everything the fake returned has been given back.
 struct Ledger(#[allow(dead_code)] MutexGuard<'static, ()>);
@@ -173,4 +176,63 @@ fn callbacks_run_once_the_work_is_done() {
     assert!(receiver.recv().unwrap());
     // The same on an event that is already done, and with a callback that panics.
     buffer.ready().unwrap().on_ready(|_| panic!("this must not reach the plugin")).unwrap();
+}
+
+/// Both processes of a client, as threads; each with the same store.
+fn joined(store: &Arc<dyn Store>, nodes: usize, place: impl Fn(usize) -> usize + Sync) -> Vec<crate::Result<Client>> {
+    let join = |thread: usize| {
+        let number = |value: usize| AttributeValue::Int(value as i64);
+        let options = [("node_id".to_string(), number(place(thread))), ("num_nodes".to_string(), number(nodes))];
+        Client::joined(&plugin(), &NamedValues::from(options), store.clone())
+    };
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..2).map(|thread| scope.spawn(move || join(thread))).collect::<Vec<_>>();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    })
+}
+
+#[test]
+fn processes_find_each_other_through_the_store() {
+    let _ledger = Ledger::open();
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
+    let clients: Vec<Client> = joined(&store, 2, |thread| thread).into_iter().map(Result::unwrap).collect();
+    assert_eq!(store.get("global_topology/fake", Duration::ZERO).unwrap(), b"2,2");
+    for (rank, client) in clients.iter().enumerate() {
+        assert_eq!(client.process().unwrap(), rank as i32);
+        let hosts: Vec<_> = client.all_devices().unwrap().iter().map(|device| (device.id, device.host)).collect();
+        assert_eq!(hosts, [(2010, Some(0)), (2030, Some(0)), (2020, Some(1)), (2040, Some(1))]);
+        assert_eq!(client.devices().unwrap().len(), 2);
+    }
+    let backends: Vec<_> = clients.into_iter().map(|client| PjrtBackend::new(client).unwrap()).collect();
+    assert_eq!(backends[1].process(), Process { rank: 1, ranks: 2 });
+    // What each uploads of a batch, and what each has of it.
+    let mesh = |rank: usize| Mesh::new(4).across(Process { rank, ranks: 2 });
+    let batch = Sharding::split(0, [Axis::Data]);
+    let whole = Shape::new(DType::F32, [8]);
+    let rows = tensor(&[4.0, 5.0, 6.0, 7.0]);
+    let buffer = backends[1].upload_rows(&rows, 4, &whole, &mesh(1), &batch).unwrap();
+    assert!(!buffer.is_addressable() && buffer.to_host().unwrap_err().to_string().contains("several processes"));
+    let shards = buffer.shards().unwrap();
+    assert_eq!((shards[0].starts[0], shards[1].starts[0]), (4, 6));
+    assert_eq!(shards[1].tensor.elements::<f32>().unwrap(), [6.0, 7.0]);
+    let replicated = backends[1].upload(&rows, &mesh(1), &Sharding::REPLICATED).unwrap();
+    assert_eq!(replicated.to_host().unwrap(), rows);
+    assert!(replicated.shards().unwrap().is_empty(), "the first process keeps it");
+    assert!(backends[0].upload(&rows, &Mesh::new(8).across(Process { rank: 0, ranks: 4 }), &batch).is_err());
+}
+
+#[test]
+fn a_second_process_of_the_same_number_is_refused_by_the_store() {
+    let _ledger = Ledger::open();
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
+    store.put("local_topology/fake/0", b"an earlier attempt").unwrap();
+    let options =
+        [("node_id", 0), ("num_nodes", 2)].map(|(name, value)| (name.to_string(), AttributeValue::Int(value)));
+    let error = Client::joined(&plugin(), &options.into(), store).err().unwrap();
+    let PjrtError::Status { code, message } = &error else { panic!("{error:?}") };
+    assert_eq!(*code, crate::Code::AlreadyExists);
+    assert!(message.contains("was put before"), "{message}");
+    // Without a store, several processes cannot be one client.
+    let alone = [("num_nodes".to_string(), AttributeValue::Int(2))];
+    assert!(Client::new(&plugin(), &alone.into()).err().unwrap().to_string().contains("requires a key-value store"));
 }

@@ -1,5 +1,6 @@
 //! What the compiler of one machine reports, one compilation per turn.
 
+use crate::communication::{self, Exchanged, Network};
 use crate::epoch::EpochImages;
 use crate::machine::is_here;
 use crate::row::{Outcome, row_of};
@@ -182,10 +183,34 @@ impl Target {
             Attempt::Fits(compiled) => Some(compiled.cost),
             Attempt::TooLarge { .. } => None,
         };
+        let exchanged = match attempt {
+            Attempt::Fits(Compiled { planned: Some(planned), .. }) => exchanged(planned),
+            _ => Exchanged::new(),
+        };
+        let exchange = match self {
+            Target::Board { board, .. } if board.devices > 1 => Some(Network::of_board(board).seconds(&exchanged)),
+            _ => None,
+        };
         let step = cost.and_then(|cost| self.step_seconds(&cost));
+        let step = step.map(|step| step + communication::added(step, exchange.unwrap_or(0.0)));
         let (memory, evaluation, saved) = (size.bytes, None, None);
         let (batch, fits, estimate, complete) = (*batch, size.fits, false, false);
-        Outcome { batch, fits, memory, limit, largest, cost, step, evaluation, images, saved, estimate, complete }
+        Outcome {
+            batch,
+            fits,
+            memory,
+            limit,
+            largest,
+            cost,
+            step,
+            evaluation,
+            exchanged,
+            exchange,
+            images,
+            saved,
+            estimate,
+            complete,
+        }
     }
 
     /// The compiler's estimate where it has one, otherwise what arithmetic and memory allow at best; both are optimistic.
@@ -195,6 +220,12 @@ impl Target {
         let bound = (cost.flops / devices / board.flops).max(cost.bytes.unwrap_or(0.0) / devices / board.bandwidth);
         Some(cost.seconds.unwrap_or(bound) * BOARD_FACTOR)
     }
+}
+
+/// What the compiler's program exchanges.
+fn exchanged(planned: &Planned) -> Exchanged {
+    let found = planned.executable.collectives().unwrap_or_default();
+    found.into_iter().map(|(kind, bytes)| (kind.to_string(), bytes)).collect()
 }
 
 /// What a step needs whatever the batch: everything that it updates in place.

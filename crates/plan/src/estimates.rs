@@ -1,5 +1,6 @@
 //! Estimates of our own, before any compiler: memory from the lifetimes of the program's values, time from arithmetic and traffic.
 
+use crate::communication::{self, Exchanged, Network};
 use crate::row::{Outcome, PlanRow};
 use crate::steps::Steps;
 use crate::{BOARD_FACTOR, PlanRequest, Result};
@@ -19,25 +20,54 @@ pub(crate) fn on_board(
     surroundings: &dyn Surroundings,
 ) -> Result<PlanRow> {
     let devices = board.devices;
-    // Devices do the same work on their shares of the batch.
-    let steps = Steps::new(request, devices, surroundings)?;
-    let elsewhere = steps.sharded_bytes()?;
-    let steps = steps.of_one_device(devices);
+    let (steps, elsewhere, exchange) = divided(request, devices, &Network::of_board(board), surroundings)?;
     let of = |batch: usize| {
         let whole = estimate(&steps.training(batch.div_ceil(devices))?, board);
         Ok(Estimate { bytes: whole.bytes.saturating_sub(elsewhere), ..whole })
     };
     let rates = Rates { devices, memory: board.memory, factor: BOARD_FACTOR, complete: false };
-    Ok(estimated(request, &steps, &rates, of)?.to_row(name, request))
+    Ok(with_exchange(estimated(request, &steps, &rates, of)?, exchange).to_row(name, request))
 }
 
-/// The estimate for one GPU, which is all that there is without it.
-pub(crate) fn on_gpu(request: &PlanRequest, name: &str, gpu: &Gpu, surroundings: &dyn Surroundings) -> Result<PlanRow> {
-    let steps = Steps::new(request, 1, surroundings)?;
-    let of = |batch: usize| Ok(estimate_gpu(&steps.training(batch)?, gpu));
-    let rates = Rates { devices: 1, memory: gpu.memory, factor: 1.0, complete: true };
-    let outcome = estimated(request, &steps, &rates, of)?;
-    let evaluation = estimate_gpu(&steps.evaluation(outcome.batch)?, gpu).bytes;
+type Exchange = (Exchanged, f64);
+
+/// The steps of one of several devices, the bytes of the state that it does not have, and what all exchange.
+fn divided(
+    request: &PlanRequest,
+    devices: usize,
+    network: &Network,
+    surroundings: &dyn Surroundings,
+) -> Result<(Steps, u64, Exchange)> {
+    let steps = Steps::new(request, devices, surroundings)?;
+    let elsewhere = steps.sharded_bytes()?;
+    let exchanged = communication::estimated(&steps.training(devices)?);
+    let seconds = network.seconds(&exchanged);
+    // Devices do the same work on their shares of the batch.
+    Ok((steps.of_one_device(devices), elsewhere, (exchanged, seconds)))
+}
+
+fn with_exchange(outcome: Outcome, (exchanged, seconds): Exchange) -> Outcome {
+    let step = outcome.step.map(|step| step + communication::added(step, seconds));
+    Outcome { step, exchanged, exchange: Some(seconds), ..outcome }
+}
+
+/// The estimate for GPUs of so many machines with so many each, which is all that there is without them.
+pub(crate) fn on_gpus(
+    request: &PlanRequest,
+    name: &str,
+    (gpu, nodes, per_node): (&Gpu, usize, usize),
+    surroundings: &dyn Surroundings,
+) -> Result<PlanRow> {
+    let devices = nodes * per_node;
+    let (steps, elsewhere, exchange) =
+        divided(request, devices, &Network::of_gpus(gpu, nodes, per_node), surroundings)?;
+    let of = |batch: usize| {
+        let whole = estimate_gpu(&steps.training(batch.div_ceil(devices))?, gpu);
+        Ok(Estimate { bytes: whole.bytes.saturating_sub(elsewhere), ..whole })
+    };
+    let rates = Rates { devices, memory: gpu.memory, factor: 1.0, complete: true };
+    let outcome = with_exchange(estimated(request, &steps, &rates, of)?, exchange);
+    let evaluation = estimate_gpu(&steps.evaluation(outcome.batch.div_ceil(devices))?, gpu).bytes;
     Ok(Outcome { evaluation: Some(evaluation), ..outcome }.to_row(name, request))
 }
 
@@ -91,6 +121,8 @@ fn estimated(
         cost: Some(cost),
         step: Some(chosen.seconds * factor),
         evaluation: None,
+        exchanged: Exchanged::new(),
+        exchange: None,
         images: steps.images.clone(),
         saved: None,
         estimate: true,

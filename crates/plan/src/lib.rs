@@ -5,6 +5,7 @@
 //! board has its first compiled row before any searches for its largest batch. What is known is a [`PlanRow`], reported to a
 //! [`PlanObserver`]; nothing is printed. The process that compiles for one board calls [`plan_here`].
 
+mod communication;
 mod compiled;
 mod epoch;
 mod error;
@@ -15,6 +16,7 @@ mod row;
 mod steps;
 mod turns;
 
+pub use communication::Exchanged;
 pub use compiled::plan_here;
 pub use epoch::ImageCount;
 pub use error::{PlanError, Result};
@@ -84,12 +86,18 @@ pub fn plan(
     if request.store.is_some() && !machines.iter().any(|(_, machine)| machine.is_compiled()) {
         error::refuse!("compiled programs can be stored, and GPUs that are not here are only estimated");
     }
+    if request.quick && !machines.iter().any(|(_, machine)| machine.is_compiled()) {
+        observer.noted("--quick has no effect: GPUs that are not here are only estimated, at once".into());
+    }
     let devices = machines.iter().map(|(_, machine)| machine.devices()).max().unwrap_or(1);
     steps::ineffective(&request.recipe, devices, surroundings)?.into_iter().for_each(|note| observer.noted(note));
     for (name, machine) in machines {
         let row = match machine {
             Machine::Board(board) => estimates::on_board(request, name, board, surroundings)?,
-            Machine::Gpu(gpu) => estimates::on_gpu(request, name, gpu, surroundings)?,
+            Machine::Gpu(gpu) => estimates::on_gpus(request, name, (gpu, 1, 1), surroundings)?,
+            Machine::Cluster { gpu, nodes, per_node } => {
+                estimates::on_gpus(request, name, (gpu, *nodes, *per_node), surroundings)?
+            }
             Machine::Here => continue,
         };
         observer.estimated(row);

@@ -12,6 +12,15 @@ pub enum Machine {
     Board(Board),
     /// Estimated only: XLA chooses a GPU's kernels by measuring them.
     Gpu(Gpu),
+    /// Estimated only: GPUs of several machines, or several of one.
+    Cluster {
+        /// Each of them.
+        gpu: Gpu,
+        /// Machines.
+        nodes: usize,
+        /// GPUs of each machine.
+        per_node: usize,
+    },
     /// Compiled for the GPU of this machine.
     Here,
 }
@@ -21,6 +30,7 @@ impl Machine {
     pub(crate) fn devices(&self) -> usize {
         match self {
             Machine::Board(board) => board.devices,
+            Machine::Cluster { nodes, per_node, .. } => nodes * per_node,
             Machine::Gpu(_) | Machine::Here => 1,
         }
     }
@@ -33,14 +43,29 @@ impl Machine {
         if let Ok(gpu) = Gpu::named(name) {
             return Ok(Machine::Gpu(gpu));
         }
+        if let Some(cluster) = cluster(name) {
+            return Ok(cluster);
+        }
         let gpus = || format!("GPUs are {}; cuda is the GPU of this machine", GPUS.map(|gpu| gpu.name).join(", "));
         Board::named(name).map(Machine::Board).map_err(|error| PlanError::Refused(format!("{error}; {}", gpus())))
     }
 
     /// Whether a compiler refines its estimate.
     pub fn is_compiled(&self) -> bool {
-        !matches!(self, Machine::Gpu(_))
+        !matches!(self, Machine::Gpu(_) | Machine::Cluster { .. })
     }
+}
+
+/// `8xh100` or `4x8xh100`.
+fn cluster(name: &str) -> Option<Machine> {
+    let number = |text: &str| text.parse::<usize>().ok().filter(|&number| number > 0);
+    let parts: Vec<&str> = name.split('x').collect();
+    let (nodes, per_node, kind) = match parts[..] {
+        [per_node, kind] => (1, number(per_node)?, kind),
+        [nodes, per_node, kind] => (number(nodes)?, number(per_node)?, kind),
+        _ => return None,
+    };
+    Some(Machine::Cluster { gpu: Gpu::named(kind).ok()?, nodes, per_node })
 }
 
 /// The machines of these names, each once: `gpus` and `tpus` are all of them.
@@ -125,6 +150,10 @@ mod tests {
     fn groups_of_machines_are_all_of_them_once() {
         let gpus = machines(&["h200".into(), "gpus".into()]).unwrap();
         assert_eq!((gpus.len(), gpus[0].0.as_str()), (GPUS.len(), "h200"));
+        let names = ["4x8xh100", "8xh200", "2xv5e-256"].map(String::from);
+        let devices = machines(&names).unwrap().iter().map(|(_, machine)| machine.devices()).collect::<Vec<_>>();
+        assert_eq!(devices, [32, 8, 512]);
+        assert!(machines(&["0x8xh100".into()]).is_err() && machines(&["4x8x2xh100".into()]).is_err());
         let error = machines(&["v9-8".into()]).unwrap_err().to_string();
         assert!(
             error.contains("there is no board called v9-8; Octant knows v2-8") && error.contains("GPUs are v100"),

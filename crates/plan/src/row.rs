@@ -1,5 +1,6 @@
 //! What is known of one machine.
 
+use crate::communication::Exchanged;
 use crate::epoch::{EpochImages, ImageCount};
 use crate::machine::price_of;
 use crate::{PlanRequest, Result};
@@ -43,6 +44,11 @@ pub struct PlanRow {
     pub flops_per_step: Option<f64>,
     /// Memory traffic of a step over all cores.
     pub bytes_per_step: Option<f64>,
+    /// Bytes that every device receives of the others in a step, by XLA's names of the operations.
+    #[serde(default)]
+    pub exchanged_bytes_per_step: Exchanged,
+    /// Seconds in which that is exchanged; most of it while gradients are computed.
+    pub exchange_seconds_estimate: Option<f64>,
     /// Seconds that its compiler took.
     pub compile_seconds: Option<f64>,
     /// The compiler was set to be quick.
@@ -74,6 +80,8 @@ impl PlanRow {
             price_estimate: None,
             flops_per_step: None,
             bytes_per_step: None,
+            exchanged_bytes_per_step: Exchanged::new(),
+            exchange_seconds_estimate: None,
             compile_seconds: None,
             compiled_quickly: None,
             error: Some(error),
@@ -93,6 +101,9 @@ pub(crate) struct Outcome {
     pub cost: Option<Cost>,
     pub step: Option<f64>,
     pub evaluation: Option<u64>,
+    pub exchanged: Exchanged,
+    /// Seconds in which it is exchanged.
+    pub exchange: Option<f64>,
     pub images: EpochImages,
     pub saved: Option<usize>,
     pub estimate: bool,
@@ -125,6 +136,8 @@ impl Outcome {
             price_estimate: price,
             flops_per_step: self.cost.map(|cost| cost.flops),
             bytes_per_step: self.cost.and_then(|cost| cost.bytes),
+            exchanged_bytes_per_step: self.exchanged.clone(),
+            exchange_seconds_estimate: self.exchange,
             compile_seconds: compiled.map(|cost| cost.compile_time.as_secs_f64()),
             compiled_quickly: compiled.map(|_| request.compiles_quickly()),
             error: None,

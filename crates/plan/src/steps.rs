@@ -15,14 +15,20 @@ use std::cell::OnceCell;
 use std::collections::HashSet;
 use std::path::Path;
 
+/// The phases at a batch size, which `update_images`, rates and the lengths of schedules follow.
+type PhasesOf = Box<dyn Fn(usize) -> Result<Vec<Phase>>>;
+
 /// The recipe's phases, and what their steps have in common.
 pub(crate) struct Steps {
-    phases: Vec<Phase>,
+    phases: PhasesOf,
+    /// By how much the batch of the run is larger than that of the programs.
+    devices_apart: usize,
     step: StepOptions,
     mesh: Mesh,
     /// Images of an epoch.
     pub images: EpochImages,
-    largest_form: OnceCell<usize>,
+    /// How many forms a step has, and the largest of them.
+    largest_form: OnceCell<(usize, usize)>,
 }
 
 impl Steps {
@@ -37,17 +43,37 @@ impl Steps {
         }
         let classes = recipe.classes.unwrap_or(octant_zoo::find(&recipe.model)?.classes);
         let images = |counted: Option<usize>| EpochImages::of(request.images, recipe, classes, counted);
-        let (phases, images) = match is_at_hand {
+        let of_batch = {
+            let recipe = recipe.clone();
+            move |batch_size: usize| Recipe {
+                step: StepOptions { batch_size, ..recipe.step.clone() },
+                ..recipe.clone()
+            }
+        };
+        let (phases, images): (PhasesOf, _) = match is_at_hand {
             true => {
                 let data = octant_recipe::data(recipe, &[], surroundings)?;
-                (octant_recipe::phases(recipe, &data)?, images(Some(data.train.len())))
+                let images = images(Some(data.train.len()));
+                let settled = move |batch| {
+                    let mut recipe = of_batch(batch);
+                    octant_recipe::settle_keypoints(&mut recipe, &*data.train);
+                    Ok(octant_recipe::phases(&recipe, &data)?)
+                };
+                (Box::new(settled), images)
             }
-            false => (guessed(recipe, images(None).count)?, images(None)),
+            false => {
+                let images = images(None);
+                let count = images.count;
+                (Box::new(move |batch| guessed(&of_batch(batch), count)), images)
+            }
         };
+        // What is wrong with the recipe is reported before any compiler starts.
+        phases(recipe.step.batch_size)?;
         Ok(Steps {
             phases,
+            devices_apart: 1,
             step: recipe.step.clone(),
-            mesh: octant_recipe::mesh_of(devices, recipe.step.fsdp)?.remote(),
+            mesh: octant_recipe::mesh_of(devices, &recipe.step)?.remote(),
             images,
             largest_form: OnceCell::new(),
         })
@@ -67,21 +93,24 @@ impl Steps {
     /// The same for one of several devices with its share of the batch, and of the groups that batch norms look at.
     pub fn of_one_device(self, devices: usize) -> Steps {
         let batch_groups = (self.step.batch_groups / devices).max(1);
-        Steps { step: StepOptions { batch_groups, ..self.step }, mesh: Mesh::single().remote(), ..self }
+        let step = StepOptions { batch_groups, ..self.step };
+        Steps { step, mesh: Mesh::single().remote(), devices_apart: devices, ..self }
     }
 
     /// The training step of the phase that lasts longest, in its largest form.
     pub fn training(&self, batch: usize) -> Result<Program> {
         let plan = self.longest(batch)?;
-        // The same form is the largest for every batch.
+        let forms = plan.forms();
+        // The same form is the largest for every batch, unless a batch of the schedule is the batch itself: one form less.
         let largest = match self.largest_form.get() {
-            Some(known) => *known,
-            None => {
+            Some((count, known)) if *count == forms.len() => *known,
+            _ => {
                 let found = step::largest_form(&plan)?;
-                *self.largest_form.get_or_init(|| found)
+                self.largest_form.get_or_init(|| (forms.len(), found));
+                found
             }
         };
-        Ok(step::training(&plan.forms()[largest])?.program)
+        Ok(step::training(&forms[largest])?.program)
     }
 
     /// Its evaluation step.
@@ -92,7 +121,7 @@ impl Steps {
     /// Both steps of every phase, the training step in all its forms.
     pub fn all(&self, batch: usize) -> Result<Vec<Program>> {
         let mut programs = Vec::new();
-        for phase in &self.phases {
+        for phase in &self.phases(batch)? {
             let plan = self.plan(phase, batch);
             for form in plan.forms() {
                 programs.push(step::training(&form)?.program);
@@ -103,12 +132,15 @@ impl Steps {
     }
 
     fn longest(&self, batch: usize) -> Result<StepPlan> {
-        let longest = self
-            .phases
-            .iter()
-            .max_by_key(|phase| phase.epochs)
-            .ok_or_else(|| PlanError::Refused("the recipe has no phases".into()))?;
+        let phases = self.phases(batch)?;
+        let longest = phases.iter().max_by_key(|phase| phase.epochs);
+        let longest = longest.ok_or_else(|| PlanError::Refused("the recipe has no phases".into()))?;
         Ok(self.plan(longest, batch))
+    }
+
+    /// A batch that this machine could not read is planned with what follows from the recipe's own.
+    fn phases(&self, batch: usize) -> Result<Vec<Phase>> {
+        (self.phases)(batch * self.devices_apart).or_else(|_| (self.phases)(self.step.batch_size))
     }
 
     fn plan(&self, phase: &Phase, batch_size: usize) -> StepPlan {
@@ -136,12 +168,14 @@ fn is_at_hand(recipe: &Recipe) -> Result<bool> {
 /// A sentence for every key of the recipe that changes nothing where at most so many devices work together. Sizes that no
 /// transform reads are refused.
 pub(crate) fn ineffective(recipe: &Recipe, devices: usize, surroundings: &dyn Surroundings) -> Result<Vec<String>> {
+    octant_recipe::refuse_ignored_sizes(recipe)?;
     if !is_at_hand(recipe)? {
         return octant_recipe::ineffective(recipe, devices, |recipe| guessed(recipe, recipe.step.batch_size));
     }
-    octant_recipe::refuse_ignored_sizes(recipe)?;
     let data = octant_recipe::data(recipe, &[], surroundings)?;
-    octant_recipe::ineffective(recipe, devices, |recipe| Ok(octant_recipe::phases(recipe, &data)?))
+    let mut recipe = recipe.clone();
+    octant_recipe::settle_keypoints(&mut recipe, &*data.train);
+    octant_recipe::ineffective(&recipe, devices, |recipe| Ok(octant_recipe::phases(recipe, &data)?))
 }
 
 /// Stores every program that a run on the board will compile, under the key that it will look up, and returns how many there

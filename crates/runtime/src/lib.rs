@@ -13,9 +13,9 @@ mod mesh;
 mod program;
 mod timeline;
 
-pub use buffer::{Buffer, DeviceBuffer};
+pub use buffer::{Buffer, DeviceBuffer, Shard};
 pub use error::RuntimeError;
-pub use mesh::{Axis, Mesh, Sharding};
+pub use mesh::{Axis, Mesh, Process, Sharding};
 pub use octant_graph::Graph;
 pub use octant_tensor::{DType, HostTensor, Shape};
 pub use program::{CompileOptions, Cost, Device, Executable, MemoryPlan, MemoryUse, PartTiming, Program};
@@ -42,6 +42,11 @@ pub trait Backend: Send + Sync + 'static {
     /// The devices of this process, in the order a mesh numbers them.
     fn devices(&self) -> Vec<Device>;
 
+    /// This process among those whose devices programs can run on; the others have as many devices each.
+    fn process(&self) -> Process {
+        Process::ALONE
+    }
+
     /// How many programs run at the same time, each with memory for its intermediate values.
     fn concurrency(&self) -> usize {
         1
@@ -56,8 +61,27 @@ pub trait Backend: Send + Sync + 'static {
     /// Compiles a program. The result runs on the devices of `program.mesh`.
     fn compile(&self, program: &Program, options: &CompileOptions) -> Result<Box<dyn Executable>>;
 
-    /// Starts to copy a tensor onto the devices of a mesh, split as `sharding` says.
+    /// Starts to copy a tensor onto the devices of a mesh, split as `sharding` says. Where devices belong to several
+    /// processes, all of them call this with the same tensor.
     fn upload(&self, tensor: &HostTensor, mesh: &Mesh, sharding: &Sharding) -> Result<Buffer>;
+
+    /// The same for a tensor of the shape `whole` of which this process has some rows: those from `first` on, among which are
+    /// all that its own devices hold.
+    fn upload_rows(
+        &self,
+        rows: &HostTensor,
+        first: usize,
+        whole: &Shape,
+        mesh: &Mesh,
+        sharding: &Sharding,
+    ) -> Result<Buffer> {
+        match first == 0 && rows.shape() == whole {
+            true => self.upload(rows, mesh, sharding),
+            false => {
+                Err(RuntimeError::Unsupported { backend: self.name().to_string(), what: "parts of a batch".into() })
+            }
+        }
+    }
 
     /// Memory in use on every device now, where the backend reports it.
     fn memory(&self) -> Result<Vec<MemoryUse>>;

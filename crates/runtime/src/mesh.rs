@@ -5,6 +5,7 @@
 
 use crate::{Result, RuntimeError, Shape};
 use std::fmt;
+use std::ops::Range;
 
 /// What the devices along an axis of a mesh divide among themselves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -45,12 +46,39 @@ impl Axis {
     }
 }
 
+/// One process among those whose devices make up a mesh.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Process {
+    /// Its number, from 0.
+    pub rank: usize,
+    /// How many there are.
+    pub ranks: usize,
+}
+
+impl Process {
+    /// The only one.
+    pub const ALONE: Process = Process { rank: 0, ranks: 1 };
+
+    /// Whether there are no others.
+    pub fn is_alone(self) -> bool {
+        self.ranks == 1
+    }
+}
+
+impl Default for Process {
+    fn default() -> Process {
+        Process::ALONE
+    }
+}
+
 /// The devices of a program, arranged along named axes.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct Mesh {
     /// In the order of [`Axis::ALL`]; axes of one device are left out.
     axes: Vec<(Axis, usize)>,
     is_remote: bool,
+    /// Whose memory this process can address: each has an equal share of the devices, in the order of ranks.
+    process: Process,
 }
 
 impl Mesh {
@@ -69,7 +97,7 @@ impl Mesh {
         let axes: Vec<(Axis, usize)> = axes.into_iter().collect();
         let length = |axis: Axis| axes.iter().filter(|(of, _)| *of == axis).map(|(_, length)| *length).product();
         let axes = Axis::ALL.map(|axis| (axis, length(axis))).into_iter().filter(|(_, length)| *length > 1);
-        Mesh { axes: axes.collect(), is_remote: false }
+        Mesh { axes: axes.collect(), ..Mesh::default() }
     }
 
     /// The same devices with memory of their own: what they return is copied to the host, so less of it is better.
@@ -80,6 +108,33 @@ impl Mesh {
     /// Whether the devices have memory of their own.
     pub fn is_remote(&self) -> bool {
         self.is_remote
+    }
+
+    /// The same devices, of which this process has its share, and the others theirs.
+    pub fn across(self, process: Process) -> Mesh {
+        Mesh { process, ..self }
+    }
+
+    /// The process that sees the mesh.
+    pub fn process(&self) -> Process {
+        self.process
+    }
+
+    /// The devices whose memory this process can read and write; the others are those of other processes.
+    pub fn addressable(&self) -> Range<usize> {
+        let here = self.devices() / self.process.ranks;
+        self.process.rank * here..(self.process.rank + 1) * here
+    }
+
+    /// The rows of a batch that the devices of this process hold; `rows` is a multiple of [`batch_parts`](Mesh::batch_parts).
+    pub fn rows_here(&self, rows: usize) -> Range<usize> {
+        let batch = Sharding::split(0, self.batch_axes());
+        let each = rows / self.batch_parts();
+        let part = |device: usize| batch.position(self, device).first().copied().unwrap_or(0);
+        // Batches are split along the outermost axes, so the parts of neighbors follow one another.
+        let devices = self.addressable();
+        let last = devices.end.max(1) - 1;
+        part(devices.start.min(last)) * each..(part(last) + 1) * each
     }
 
     /// The axes and how many devices lie along each.
@@ -216,6 +271,21 @@ mod tests {
         assert_eq!((0..8).map(|device| batch.position(&mesh, device)[0]).collect::<Vec<_>>(), [0, 1, 2, 3, 4, 5, 6, 7]);
         let weights = Sharding::split(1, [Axis::Fsdp]);
         assert_eq!(weights.position(&mesh, 6), [0, 2]);
+    }
+
+    #[test]
+    fn processes_divide_the_devices_and_the_rows_of_batches() {
+        let rows = |axes: [(Axis, usize); 2], rank: usize, ranks: usize| {
+            Mesh::along(axes).across(Process { rank, ranks }).rows_here(32)
+        };
+        let along = [(Axis::Data, 2), (Axis::Fsdp, 4)];
+        assert_eq!((0..4).map(|rank| rows(along, rank, 4)).collect::<Vec<_>>(), [0..8, 8..16, 16..24, 24..32]);
+        // Two processes share the images that their devices have parts of.
+        let spatial = [(Axis::Data, 2), (Axis::Spatial, 4)];
+        assert_eq!((0..4).map(|rank| rows(spatial, rank, 4)).collect::<Vec<_>>(), [0..16, 0..16, 16..32, 16..32]);
+        let mesh = Mesh::new(8).across(Process { rank: 1, ranks: 2 });
+        assert_eq!((mesh.addressable(), mesh.process().is_alone()), (4..8, false));
+        assert_eq!((Mesh::new(8).addressable(), Mesh::single().rows_here(7)), (0..8, 0..7));
     }
 
     #[test]

@@ -138,7 +138,7 @@ impl Executable for PjrtExecutable {
     fn cost(&self) -> Cost {
         *self.cost.get_or_init(|| {
             let cost = self.loaded.executable().cost().unwrap_or_default();
-            let cost = whole_cost(&cost, self.loaded.devices(), self.compile_time, self.from_cache);
+            let cost = whole_cost(&cost, self.mesh.devices(), self.compile_time, self.from_cache);
             // The compiler counts nothing for what it hands to libraries, such as convolutions on GPUs.
             Cost { flops: self.flops, ..cost }
         })

@@ -6,6 +6,7 @@ mod executable;
 mod lowering;
 mod options;
 mod plan;
+mod processes;
 mod shards;
 mod small_buffers;
 
@@ -18,7 +19,7 @@ use crate::plugin::Plugin;
 use crate::profiler::Profiler;
 use crate::{CompiledMemory, XlaCost};
 use octant_runtime as runtime;
-use octant_runtime::{HostTensor, Mesh, Program, RuntimeError, Sharding};
+use octant_runtime::{HostTensor, Mesh, Program, RuntimeError, Shape, Sharding};
 use std::sync::{Arc, Mutex, Once};
 use std::time::{Duration, Instant};
 
@@ -29,6 +30,8 @@ pub use crate::cache::PastCompileTime;
 use self::buffer::ShardedBuffer;
 use self::executable::PjrtExecutable;
 use self::lowering::{Lowering, LoweringTarget, MissingKernels, lower};
+use self::processes::Processes;
+use self::shards::Rows;
 use self::small_buffers::SmallBuffers;
 
 /// What the CUDA plugin calls its platform.
@@ -40,7 +43,9 @@ const TPU: &str = "tpu";
 pub struct PjrtBackend {
     name: String,
     client: Client,
+    /// Those of this process.
     devices: Vec<PjrtDevice>,
+    processes: Processes,
     options: PjrtOptions,
     target: LoweringTarget,
     lowering: Lowering,
@@ -97,7 +102,7 @@ impl PjrtBackend {
     /// A backend over the devices of `client`.
     pub fn with_options(client: Client, options: PjrtOptions) -> crate::Result<PjrtBackend> {
         let name = client.platform_name()?.to_lowercase();
-        let devices = client.devices()?;
+        let (processes, devices) = Processes::of(&client)?;
         let (target, missing) = LoweringTarget::of(&name, client.plugin(), options);
         let missing = Mutex::new(missing);
         let log: Log = Arc::new(|_| ());
@@ -108,6 +113,7 @@ impl PjrtBackend {
             name,
             client,
             devices,
+            processes,
             options,
             target,
             lowering,
@@ -136,10 +142,25 @@ impl PjrtBackend {
         &self.client
     }
 
+    /// The devices of a mesh that this process addresses.
     fn devices_of(&self, mesh: &Mesh) -> runtime::Result<&[PjrtDevice]> {
-        self.devices.get(..mesh.devices()).ok_or_else(|| {
-            let (requested, there) = (mesh.devices(), self.devices.len());
+        let (process, ours) = (mesh.process(), self.processes.process);
+        if process != runtime::Process::ALONE && process != ours {
+            let (mesh, ours) = (process.ranks, ours.ranks);
+            return Err(RuntimeError::Device(format!("a mesh over {mesh} processes, and {} has {ours}", self.name)));
+        }
+        self.devices.get(..mesh.addressable().len()).ok_or_else(|| {
+            let (requested, there) = (mesh.addressable().len(), self.devices.len());
             RuntimeError::Device(format!("{requested} devices were requested, and {} has {there}", self.name))
+        })
+    }
+
+    /// The numbers of all devices of a mesh.
+    fn ids_of(&self, mesh: &Mesh) -> runtime::Result<Vec<i64>> {
+        let ours = self.devices_of(mesh)?;
+        Ok(match mesh.process().is_alone() {
+            true => ours.iter().map(|device| device.description().id as i64).collect(),
+            false => self.processes.ids(mesh.addressable().len()),
         })
     }
 }
@@ -155,6 +176,10 @@ impl runtime::Backend for PjrtBackend {
             runtime::Device { id, kind: description.kind.clone(), description: description.debug.clone() }
         };
         self.devices.iter().enumerate().map(describe).collect()
+    }
+
+    fn process(&self) -> runtime::Process {
+        self.processes.process
     }
 
     /// A compiler's passes over one program run one after the other, so most cores are free for others. Kernels that are chosen
@@ -192,7 +217,20 @@ impl runtime::Backend for PjrtBackend {
 
     fn upload(&self, tensor: &HostTensor, mesh: &Mesh, sharding: &Sharding) -> runtime::Result<runtime::Buffer> {
         let devices = self.devices_of(mesh)?;
-        Ok(runtime::Buffer::new(ShardedBuffer::upload(tensor, devices, mesh, sharding)?))
+        Ok(runtime::Buffer::new(ShardedBuffer::upload(&Rows::whole(tensor), devices, mesh, sharding)?))
+    }
+
+    fn upload_rows(
+        &self,
+        rows: &HostTensor,
+        first: usize,
+        whole: &Shape,
+        mesh: &Mesh,
+        sharding: &Sharding,
+    ) -> runtime::Result<runtime::Buffer> {
+        let devices = self.devices_of(mesh)?;
+        let rows = Rows { tensor: rows, first, whole };
+        Ok(runtime::Buffer::new(ShardedBuffer::upload(&rows, devices, mesh, sharding)?))
     }
 
     fn memory(&self) -> runtime::Result<Vec<runtime::MemoryUse>> {

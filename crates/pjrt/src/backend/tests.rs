@@ -167,6 +167,20 @@ fn a_program_that_may_vary_is_not_loaded_where_a_repeatable_one_is_wanted() {
 }
 
 #[test]
+fn repeatable_steps_had_products_without_aligned_loads() {
+    let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let triton = |repeatable, program: Program| {
+        let backend = backend();
+        let options = PjrtOptions { repeatable, ..backend.options };
+        let backend = PjrtBackend { name: CUDA.into(), options, ..backend };
+        backend.compile_options(&program).unwrap().optional_flags.get("xla_gpu_enable_triton_gemm").cloned()
+    };
+    assert_eq!(triton(true, program()), Some(CompilerFlag::Bool(false)));
+    assert_eq!(triton(true, Program { donated: Vec::new(), ..program() }), None, "predictions");
+    assert_eq!(triton(false, program()), None, "measured kernels");
+}
+
+#[test]
 fn gaps_between_small_buffers_are_given_back() {
     let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let client = Client::new(&plugin(), &NamedValues::new()).unwrap();

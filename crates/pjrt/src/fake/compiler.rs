@@ -22,6 +22,8 @@ enum Outputs {
     Incremented(usize),
     /// Zeros.
     Zeros(Vec<Output>),
+    /// What the executor's program of that number makes of the arguments.
+    Executed(u32, Vec<Output>),
 }
 
 /// How many programs were started, over all executables.
@@ -42,14 +44,18 @@ pub(super) fn fill(table: &mut PJRT_Api) {
     table.PJRT_LoadedExecutable_Execute = Some(execute);
 }
 
-fn parse(text: &str) -> Option<FakeExecutable> {
+/// # Safety
+/// `client` must be one of the fake's, or null.
+unsafe fn parse(text: &str, client: *const PJRT_Client) -> Option<FakeExecutable> {
+    // SAFETY: guaranteed by the caller.
+    let nodes = if client.is_null() { 1 } else { unsafe { borrow::<FakeClient, _>(client) }.nodes };
     let number = |key: &str| {
         let word = text.split_whitespace().find_map(|word| word.strip_prefix(key))?;
         word.parse().ok()
     };
     let text = text.to_string();
     if let Some(main) = signature::main(&text) {
-        let (outputs, donates, devices) = (Outputs::Zeros(main.outputs), main.donates, main.devices);
+        let (outputs, donates, devices) = (Outputs::Zeros(main.outputs), main.donates, main.devices.div_ceil(nodes));
         return Some(FakeExecutable { outputs, donates, devices, text });
     }
     let outputs = Outputs::Incremented(number("outputs=")?);
@@ -61,7 +67,7 @@ impl FakeExecutable {
     fn outputs(&self) -> usize {
         match &self.outputs {
             Outputs::Incremented(count) => *count,
-            Outputs::Zeros(outputs) => outputs.len(),
+            Outputs::Zeros(outputs) | Outputs::Executed(_, outputs) => outputs.len(),
         }
     }
 }
@@ -86,10 +92,19 @@ unsafe extern "C" fn compile(args: *mut PJRT_Client_Compile_Args) -> *mut PJRT_E
     if text.contains("__cudnn$") {
         return fail(13, "No valid execution plans built.");
     }
-    match parse(&text) {
-        Some(executable) => args.executable = into_pointer(executable),
-        None => return fail(8, "Ran out of memory. Used 9.00G of 7.50G hbm."),
+    // SAFETY: the client came from `client_create`.
+    let Some(mut executable) = (unsafe { parse(&text, args.client) }) else {
+        return fail(8, "Ran out of memory. Used 9.00G of 7.50G hbm.");
+    };
+    if let (true, Outputs::Zeros(outputs)) = (executor::is_there(), &executable.outputs) {
+        // SAFETY: the options are valid for the call.
+        let bytes = unsafe { crate::named_value::slice(args.compile_options.cast::<u8>(), args.compile_options_size) };
+        match executor::compile(&text, bytes) {
+            Ok(program) => executable.outputs = Outputs::Executed(program, outputs.clone()),
+            Err(problem) => return fail(13, Box::leak(problem.into_boxed_str())),
+        }
     }
+    args.executable = into_pointer(executable);
     null_mut()
 }
 
@@ -105,7 +120,8 @@ unsafe extern "C" fn compile_elsewhere(args: *mut PJRT_Compile_Args) -> *mut PJR
     if text.contains("large_windows") && options.contains("xla_tpu_scoped_vmem_limit_kib") {
         return fail(8, "E1001: CompileTimeScopedVmemOom:\nRan out of memory in memory space vmem");
     }
-    match parse(&text) {
+    // SAFETY: there is no client.
+    match unsafe { parse(&text, std::ptr::null()) } {
         Some(executable) => args.executable = into_pointer(executable),
         None => return fail(3, "This is no program."),
     }
@@ -121,7 +137,12 @@ unsafe extern "C" fn deserialize(args: *mut PJRT_Executable_DeserializeAndLoad_A
     let (args, text) = unsafe {
         (&mut *args, crate::named_value::text((*args).serialized_executable, (*args).serialized_executable_size))
     };
-    match parse(&text) {
+    // SAFETY: the client came from `client_create`.
+    match unsafe { parse(&text, args.client) } {
+        // What was compiled for the executor is in its memory alone.
+        Some(executable) if executor::is_there() && matches!(executable.outputs, Outputs::Zeros(_)) => {
+            return fail(3, "These bytes are of another process.");
+        }
         Some(executable) => args.loaded_executable = into_pointer(executable),
         None => return fail(3, "These bytes are no executable."),
     }
@@ -211,6 +232,9 @@ unsafe extern "C" fn execute(args: *mut PJRT_LoadedExecutable_Execute_Args) -> *
         let options = &*args.options;
         let keep =
             crate::named_value::slice(options.non_donatable_input_indices, options.num_non_donatable_input_indices);
+        if let Outputs::Executed(program, outputs) = &executable.outputs {
+            return execute_really(args, *program, outputs, &executable.donates, keep);
+        }
         for device in 0..args.num_devices {
             let arguments = crate::named_value::slice(*args.argument_lists.add(device), args.num_args);
             let arguments: Vec<&FakeBuffer> = arguments.iter().map(|&buffer| borrow(buffer)).collect();
@@ -226,6 +250,7 @@ unsafe extern "C" fn execute(args: *mut PJRT_LoadedExecutable_Execute_Args) -> *
                     done.set();
                     outputs.iter().map(|output| zeros(output, is_lost)).collect()
                 }
+                Outputs::Executed(..) => Vec::new(),
             };
             for (position, output) in outputs.into_iter().enumerate() {
                 *(*args.output_lists.add(device)).add(position) = into_pointer(output);
@@ -236,6 +261,61 @@ unsafe extern "C" fn execute(args: *mut PJRT_LoadedExecutable_Execute_Args) -> *
             *args.device_complete_events.add(device) = into_pointer(done);
         }
     }
+    null_mut()
+}
+
+/// Hands the arguments to the executor; outputs come later. When the executor is gone, they never come: devices that wait for
+/// those of a lost process do so for ever.
+///
+/// # Safety
+/// The arguments and lists must be valid for the call, with the lengths that they state.
+unsafe fn execute_really(
+    args: &mut PJRT_LoadedExecutable_Execute_Args,
+    program: u32,
+    outputs: &[Output],
+    donates: &[usize],
+    keep: &[i64],
+) -> *mut PJRT_Error {
+    let (mut arguments, mut pending, mut finished) = (Vec::new(), Vec::new(), Vec::new());
+    for device in 0..args.num_devices {
+        // SAFETY: guaranteed by the caller.
+        let list: Vec<&FakeBuffer> = unsafe {
+            let list = crate::named_value::slice(*args.argument_lists.add(device), args.num_args);
+            list.iter().map(|&buffer| borrow(buffer)).collect()
+        };
+        if list.iter().any(|buffer| *buffer.deleted.read().unwrap()) {
+            return fail(3, "Buffer has been deleted or donated.");
+        }
+        arguments.push(list.iter().map(|buffer| executor::Input::of(buffer)).collect());
+        donates.iter().filter(|&&index| !keep.contains(&(index as i64))).for_each(|&index| {
+            *list[index].deleted.write().unwrap() = true;
+        });
+        let (mut slots, done) = (Vec::new(), FakeEvent::default());
+        for (position, output) in outputs.iter().enumerate() {
+            let (bytes, ready) = (Arc::<RwLock<Vec<u8>>>::default(), FakeEvent::default());
+            let Output { element, dims } = output.clone();
+            slots.push((output.clone(), bytes.clone(), ready.clone()));
+            let buffer = FakeBuffer { element, dims, bytes, ready, deleted: RwLock::new(false) };
+            // SAFETY: guaranteed by the caller.
+            unsafe { *(*args.output_lists.add(device)).add(position) = into_pointer(buffer) };
+        }
+        // SAFETY: as above.
+        unsafe { *args.device_complete_events.add(device) = into_pointer(done.clone()) };
+        pending.push(slots);
+        finished.push(done);
+    }
+    let deliver = move |outputs: Result<Vec<Vec<executor::Tensor>>, String>| {
+        let Ok(outputs) = outputs.inspect_err(|problem| eprintln!("the fake: {problem}")) else { return };
+        for ((slots, tensors), done) in pending.into_iter().zip(outputs).zip(finished) {
+            for ((output, bytes, ready), tensor) in slots.into_iter().zip(tensors) {
+                assert_eq!((tensor.element, &tensor.dims), (output.element, &output.dims), "of an output on a device");
+                *bytes.write().unwrap() = tensor.bytes;
+                ready.set();
+            }
+            done.set();
+        }
+    };
+    executor::send(executor::Request::Execute { program, arguments, done: Box::new(deliver) });
     null_mut()
 }
 

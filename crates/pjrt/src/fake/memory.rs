@@ -2,6 +2,7 @@
 
 use super::*;
 use std::sync::RwLock;
+use std::sync::atomic::AtomicU64;
 
 /// A tensor of the fake. The contents arrive before `ready` is set; donation and deletion empty them.
 pub(super) struct FakeBuffer {
@@ -37,6 +38,10 @@ pub(super) fn fill(table: &mut PJRT_Api) {
 }
 
 unsafe extern "C" fn from_host(args: *mut PJRT_Client_BufferFromHostBuffer_Args) -> *mut PJRT_Error {
+    static COPIES: AtomicU64 = AtomicU64::new(0);
+    if setting("blocks") == Some(COPIES.fetch_add(1, Ordering::SeqCst) + 1) {
+        block();
+    }
     // SAFETY: the arguments are valid for the call.
     let args = unsafe { &mut *args };
     assert_eq!(args.host_buffer_semantics, PJRT_HostBufferSemantics_kImmutableUntilTransferCompletes);

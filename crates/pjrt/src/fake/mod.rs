@@ -7,9 +7,15 @@
 //! module will do as well: its outputs are zeros of the right shapes, which is enough to test the whole binary. For that,
 //! `tests/plugins/fake.rs` makes a shared library of this module, and `OCTANT_FAKE_PLUGIN` configures its faults; see
 //! [`setting`].
+//!
+//! Several processes find each other as XLA's do ([`processes`]). Where `OCTANT_FAKE_EXECUTOR` names Python and
+//! `tests/plugins/executor.py`, modules are really compiled, partitioned and run, by jaxlib on the processor, in a process beside
+//! each of ours; sums over processes go through its gloo ([`executor`]).
 
 mod compiler;
+mod executor;
 mod memory;
+mod processes;
 mod signature;
 mod topology;
 
@@ -28,6 +34,7 @@ use std::sync::{Arc, Condvar, Mutex};
 /// * `memory`, `needs`: the bytes of a device, and the temporary ones that programs claim to need.
 /// * `refuses`: 1 for a compiler that finds every program too large.
 /// * `exhausts`: the number of the execution that finds no memory.
+/// * `blocks`: the number of the copy to the device in which the caller is stuck for ever.
 fn setting(name: &str) -> Option<u64> {
     let settings = std::env::var("OCTANT_FAKE_PLUGIN").ok()?;
     settings.split_whitespace().find_map(|word| word.strip_prefix(name)?.strip_prefix('=')?.parse().ok())
@@ -194,16 +201,61 @@ unsafe extern "C" fn event_on_ready(args: *mut PJRT_Event_OnReady_Args) -> *mut 
     null_mut()
 }
 
-struct FakeClient;
+struct FakeClient {
+    /// The number of this process, and how many there are.
+    node: usize,
+    nodes: usize,
+    devices: Vec<usize>,
+    all_devices: Vec<usize>,
+}
 
 unsafe extern "C" fn client_create(args: *mut PJRT_Client_Create_Args) -> *mut PJRT_Error {
     // SAFETY: the arguments are valid for the call.
-    unsafe {
-        if (*args).num_options > 0 {
-            return fail(3, "Unexpected option.");
+    let args = unsafe { &mut *args };
+    // SAFETY: as above.
+    let options = unsafe { crate::named_value::from_c(args.create_options, args.num_options) };
+    let mut place = [0, 1];
+    for (name, value) in &options {
+        let slot = ["node_id", "num_nodes"].iter().position(|known| known == name);
+        match (slot, value.as_f64()) {
+            (Some(slot), Some(number)) => place[slot] = number as usize,
+            _ => return fail(3, "Unexpected option."),
         }
-        (*args).client = into_pointer(FakeClient);
     }
+    let [node, nodes] = place;
+    if nodes > 1 {
+        // SAFETY: the callbacks are valid for the call.
+        if let Err(error) = unsafe { processes::meet(args, node, nodes) } {
+            return error;
+        }
+    }
+    let devices = devices();
+    let of_node = |node: usize| (0..devices.len()).map(move |local| processes::device(local, node, nodes));
+    let all_devices = if nodes > 1 { (0..nodes).flat_map(of_node).collect() } else { devices.to_vec() };
+    let devices = if nodes > 1 { of_node(node).collect() } else { devices.to_vec() };
+    args.client = into_pointer(FakeClient { node, nodes, devices, all_devices });
+    null_mut()
+}
+
+unsafe extern "C" fn client_process(args: *mut PJRT_Client_ProcessIndex_Args) -> *mut PJRT_Error {
+    // SAFETY: the client came from `client_create`.
+    unsafe { (*args).process_index = borrow::<FakeClient, _>((*args).client).node as i32 };
+    null_mut()
+}
+
+unsafe extern "C" fn client_all_devices(args: *mut PJRT_Client_Devices_Args) -> *mut PJRT_Error {
+    // SAFETY: as above; the list lives as long as the client.
+    unsafe {
+        let devices = &borrow::<FakeClient, _>((*args).client).all_devices;
+        (*args).devices = devices.as_ptr().cast();
+        (*args).num_devices = devices.len();
+    }
+    null_mut()
+}
+
+unsafe extern "C" fn description_process(args: *mut PJRT_DeviceDescription_ProcessIndex_Args) -> *mut PJRT_Error {
+    // SAFETY: the arguments are valid for the call.
+    unsafe { (*args).process_index = processes::node_of((*args).device_description as usize) as i32 };
     null_mut()
 }
 
@@ -236,10 +288,11 @@ fn devices() -> &'static [usize] {
 }
 
 unsafe extern "C" fn client_devices(args: *mut PJRT_Client_AddressableDevices_Args) -> *mut PJRT_Error {
-    // SAFETY: the arguments are valid for the call.
+    // SAFETY: the client came from `client_create`, and its list lives as long as it.
     unsafe {
-        (*args).addressable_devices = devices().as_ptr().cast();
-        (*args).num_addressable_devices = devices().len();
+        let devices = &borrow::<FakeClient, _>((*args).client).devices;
+        (*args).addressable_devices = devices.as_ptr().cast();
+        (*args).num_addressable_devices = devices.len();
     }
     null_mut()
 }
@@ -304,6 +357,9 @@ pub(crate) fn table() -> PJRT_Api {
     table.PJRT_Client_PlatformName = Some(client_platform_name);
     table.PJRT_Client_PlatformVersion = Some(client_platform_version);
     table.PJRT_Client_AddressableDevices = Some(client_devices);
+    table.PJRT_Client_ProcessIndex = Some(client_process);
+    table.PJRT_Client_Devices = Some(client_all_devices);
+    table.PJRT_DeviceDescription_ProcessIndex = Some(description_process);
     table.PJRT_Device_GetDescription = Some(device_description);
     table.PJRT_Device_MemoryStats = Some(device_memory);
     table.PJRT_DeviceDescription_Id = Some(description_id);
@@ -322,6 +378,13 @@ pub(crate) fn plugin() -> crate::plugin::Plugin {
     // SAFETY: the table's functions keep to the interface.
     let plugin = unsafe { crate::plugin::Plugin::from_table(&table(), "fake".into(), None) };
     plugin.expect("the fake is a plugin")
+}
+
+/// Waits for ever.
+fn block() -> ! {
+    loop {
+        std::thread::park();
+    }
 }
 
 fn later(work: impl FnOnce() + Send + 'static) {

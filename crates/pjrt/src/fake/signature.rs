@@ -24,25 +24,35 @@ pub(super) fn main(text: &str) -> Option<Main> {
     let (arguments, results) = line.split_once(") -> (")?;
     let donates = arguments.split("%arg").skip(1).enumerate();
     let donates = donates.filter(|(_, argument)| argument.contains("tf.aliasing_output")).map(|(index, _)| index);
-    let outputs: Option<Vec<Output>> = results.split("tensor<").skip(1).map(|result| output(result, devices)).collect();
-    Some(Main { outputs: outputs?, donates: donates.collect(), devices: devices as usize })
+    let axes = axes(text);
+    let outputs: Option<Vec<Output>> = results.split("tensor<").skip(1).map(|result| output(result, &axes)).collect();
+    Some(Main { outputs: outputs?, donates: donates.collect(), devices })
 }
 
 fn after<'a>(text: &'a str, words: &str) -> Option<&'a str> {
     text.split_once(words).map(|(_, rest)| rest)
 }
 
-/// `16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"batch"}, {}]>}`
-fn output(text: &str, devices: i64) -> Option<Output> {
+/// Names and lengths of `sdy.mesh @mesh = <["data"=2, "fsdp"=4]>`.
+fn axes(text: &str) -> Vec<(String, i64)> {
+    let list = after(text, "sdy.mesh @mesh = <[").and_then(|rest| rest.split(']').next()).unwrap_or_default();
+    let axis = |axis: &str| {
+        let (name, length) = axis.split_once('=')?;
+        Some((name.trim().to_string(), length.trim().parse().ok()?))
+    };
+    list.split(',').filter_map(axis).collect()
+}
+
+/// `16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data", "fsdp"}, {}]>}`
+fn output(text: &str, axes: &[(String, i64)]) -> Option<Output> {
     let (shape, attributes) = text.split_once('>')?;
     let mut words: Vec<&str> = shape.split('x').collect();
     let element = element(words.pop()?)?;
     let mut dims = words.into_iter().map(|dim| dim.parse().ok()).collect::<Option<Vec<i64>>>()?;
-    let axes = after(attributes, "@mesh, [").unwrap_or_default().split(", ");
-    for (dim, axis) in dims.iter_mut().zip(axes) {
-        if axis.contains("batch") {
-            *dim /= devices;
-        }
+    let split = after(attributes, "@mesh, [").unwrap_or_default().split('{').skip(1);
+    for (dim, split) in dims.iter_mut().zip(split) {
+        let split = split.split('}').next().unwrap_or_default();
+        axes.iter().filter(|(name, _)| split.contains(name.as_str())).for_each(|(_, length)| *dim /= length);
     }
     Some(Output { element, dims })
 }

@@ -1,0 +1,179 @@
+//! Files that start a run on a cluster: a Slurm script, manifests for Kubernetes, a SkyPilot task, a container's recipe.
+//!
+//! Each is a function of a [`Job`] to text. They rely on what the processes themselves know: `--nodes auto` finds its place in
+//! each of these surroundings, code 75 requests to be started again, and a signal before the end of the allotted time brings a
+//! checkpoint.
+
+mod kubernetes;
+mod skypilot;
+mod slurm;
+
+use std::fmt::Write;
+use std::time::Duration;
+
+/// What is started, and on what.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Job {
+    /// The job's name.
+    pub name: String,
+    /// The program and its arguments, the same in every process.
+    pub command: Vec<String>,
+    /// Machines, with a process each.
+    pub nodes: usize,
+    /// The accelerators of each machine.
+    pub accelerators: Accelerators,
+    /// The longest that the job may take.
+    pub time: Option<Duration>,
+    /// How long before that, or after an eviction notice, a checkpoint is written.
+    pub grace: Duration,
+    /// How often the processes are started again after a loss.
+    pub restarts: u32,
+    /// The container's image, where processes run in containers.
+    pub image: Option<String>,
+    /// Slurm's partition or the queue of the cluster.
+    pub queue: Option<String>,
+}
+
+/// The accelerators of a machine.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Accelerators {
+    /// None that the scheduler counts.
+    None,
+    /// GPUs, with their name where the scheduler knows them by one.
+    Gpus {
+        /// Such as `h100`.
+        kind: Option<String>,
+        /// How many each machine has.
+        count: usize,
+    },
+    /// TPU chips of a slice.
+    Tpus {
+        /// The accelerator as Google's Kubernetes engine labels it, such as `tpu-v5-lite-podslice`.
+        label: String,
+        /// The shape of the slice, such as `4x4`.
+        topology: String,
+        /// Chips of each machine.
+        count: usize,
+    },
+}
+
+/// Who starts the job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scheduler {
+    /// A script for `sbatch`.
+    Slurm,
+    /// A headless service and an indexed Job.
+    Kubernetes,
+    /// A JobSet, which starts all pods again when one is lost.
+    JobSet,
+    /// A task for `sky launch`.
+    SkyPilot,
+}
+
+impl Job {
+    /// The file that the scheduler takes.
+    pub fn text(&self, scheduler: Scheduler) -> Result<String, String> {
+        self.check(scheduler)?;
+        match scheduler {
+            Scheduler::Slurm => Ok(slurm::script(self)),
+            Scheduler::Kubernetes => kubernetes::job(self),
+            Scheduler::JobSet => kubernetes::job_set(self),
+            Scheduler::SkyPilot => Ok(skypilot::task(self)),
+        }
+    }
+
+    /// What the scheduler would refuse later, or ignore.
+    fn check(&self, scheduler: Scheduler) -> Result<(), String> {
+        let is_label = |letter: char| letter.is_ascii_lowercase() || letter.is_ascii_digit() || letter == '-';
+        let is_name = !self.name.is_empty()
+            && self.name.len() <= 40
+            && self.name.chars().all(is_label)
+            && !self.name.starts_with(|first: char| first == '-' || first.is_ascii_digit())
+            && !self.name.ends_with('-');
+        if !is_name {
+            return Err(format!(
+                "a job cannot be called {:?}: names have at most 40 lowercase letters, digits and dashes, and begin with a letter",
+                self.name
+            ));
+        }
+        if self.nodes == 0 {
+            return Err("a job has at least one machine".into());
+        }
+        match (scheduler, &self.accelerators) {
+            (Scheduler::Slurm, Accelerators::Tpus { .. }) => {
+                Err("Slurm does not schedule TPU slices: use jobset, kubernetes or skypilot".into())
+            }
+            (Scheduler::Kubernetes | Scheduler::JobSet, _) if self.image.is_none() => {
+                Err("pods run in containers: give --image, such as one built from `octant launch --to container`"
+                    .into())
+            }
+            (Scheduler::Kubernetes | Scheduler::JobSet, _)
+                if self.queue.is_some() && scheduler == Scheduler::Kubernetes =>
+            {
+                Err("an indexed Job has no queue; JobSets have one".into())
+            }
+            (Scheduler::SkyPilot, _) if self.queue.is_some() => Err("SkyPilot has no queues; remove --queue".into()),
+            (Scheduler::SkyPilot, _) if self.time.is_some() => {
+                Err("SkyPilot does not end jobs at a time; give `--time` to `octant train` behind `--`".into())
+            }
+            (Scheduler::Slurm, _) if self.image.is_some() => {
+                Err("this script runs the program that is installed on the nodes, so --image has no effect; remove it"
+                    .into())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The command with what belongs to runs of several processes.
+    fn arguments(&self) -> Vec<String> {
+        let mut words = self.command.clone();
+        if self.nodes > 1 {
+            words.extend(["--nodes".into(), "auto".into()]);
+        }
+        words
+    }
+
+    /// The same with restarts by the program itself, where the scheduler starts single processes only.
+    fn restarting(&self) -> Vec<String> {
+        let mut words = self.arguments();
+        if self.restarts > 0 {
+            words.extend(["--restarts".into(), self.restarts.to_string()]);
+        }
+        words
+    }
+}
+
+/// A word as a shell reads it.
+fn quoted(word: &str) -> String {
+    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "-_./=:,+%@".contains(letter);
+    match !word.is_empty() && word.chars().all(is_plain) {
+        true => word.to_string(),
+        false => format!("'{}'", word.replace('\'', r"'\''")),
+    }
+}
+
+/// A command as a shell reads it.
+fn shell(words: &[String]) -> String {
+    words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")
+}
+
+/// A text in double quotes, as YAML and JSON read it.
+fn yaml(text: &str) -> String {
+    let mut quoted = String::from("\"");
+    for letter in text.chars() {
+        match letter {
+            '"' | '\\' => quoted.extend(['\\', letter]),
+            letter if letter.is_control() => drop(write!(quoted, "\\u{:04x}", letter as u32)),
+            letter => quoted.push(letter),
+        }
+    }
+    quoted + "\""
+}
+
+/// A container with the program of a release in it.
+pub fn container() -> &'static str {
+    include_str!("launch/Containerfile")
+}
+
+#[cfg(test)]
+mod tests;

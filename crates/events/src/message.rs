@@ -20,6 +20,7 @@ pub(crate) mod event_field {
     pub const FILE_VERSION: u32 = 3;
     pub const GRAPH_DEF: u32 = 4;
     pub const SUMMARY: u32 = 5;
+    pub const TAGGED_RUN_METADATA: u32 = 8;
     /// In a `Summary`: its values.
     pub const SUMMARY_VALUE: u32 = 1;
 }

@@ -27,6 +27,8 @@ pub struct RunDirectory {
     pub timing: Table,
     /// For TensorBoard.
     pub events: EventWriter,
+    /// Another process writes what there is; what this one writes is discarded.
+    follows: bool,
     /// Held, not read: the system gives the lock back when the process ends, however it ends.
     _lock: File,
 }
@@ -61,6 +63,7 @@ impl RunDirectory {
             timing: Table::create(&path.join("timing.csv"))?,
             events: EventWriter::create(path)?,
             path: path.to_path_buf(),
+            follows: false,
             _lock: lock,
         };
         // Last, because this file is what makes the directory a run.
@@ -78,7 +81,21 @@ impl RunDirectory {
             timing: Table::resume(&path.join("timing.csv"), lengths.timing)?,
             events: EventWriter::resume(path, lengths.events)?,
             path: path.to_path_buf(),
+            follows: false,
             _lock: lock,
+        })
+    }
+
+    /// The run of several processes in that directory, for those that write nothing into it.
+    pub fn follow(path: &Path) -> Result<RunDirectory, EventsError> {
+        Ok(RunDirectory {
+            log: nowhere()?,
+            metrics: Table::discarded(nowhere()?),
+            timing: Table::discarded(nowhere()?),
+            events: EventWriter::discarded(nowhere()?),
+            path: path.to_path_buf(),
+            follows: true,
+            _lock: nowhere()?,
         })
     }
 
@@ -102,6 +119,9 @@ impl RunDirectory {
     /// Writes a file of the run, below its directory; a file of that name is always whole.
     pub fn write(&self, name: &str, content: impl AsRef<[u8]>) -> Result<PathBuf, EventsError> {
         let path = self.path.join(name);
+        if self.follows {
+            return Ok(path);
+        }
         if let Some(folder) = path.parent() {
             make(folder)?;
         }
@@ -115,6 +135,12 @@ impl RunDirectory {
         write().map_err(EventsError::write(&path))?;
         Ok(path)
     }
+}
+
+/// A file that discards what is written.
+fn nowhere() -> Result<File, EventsError> {
+    let path = Path::new(if cfg!(windows) { "NUL" } else { "/dev/null" });
+    OpenOptions::new().append(true).open(path).map_err(EventsError::write(path))
 }
 
 fn make(folder: &Path) -> Result<(), EventsError> {
@@ -172,6 +198,17 @@ mod tests {
         assert_eq!(events[0].content, EventContent::Version("brain.Event:2".into()));
         let scalar = |value| EventContent::Values(vec![("loss".to_string(), Value::Scalar(value))]);
         assert_eq!(events[1..].iter().map(|event| &event.content).collect::<Vec<_>>(), [&scalar(0.5), &scalar(0.25)]);
+    }
+
+    #[test]
+    fn processes_that_follow_leave_nothing_behind() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut run = RunDirectory::follow(folder.path()).unwrap();
+        run.metrics.row(&[("loss".to_string(), 1.0)], &[]).unwrap();
+        run.events.scalar(1, "loss", 1.0).unwrap();
+        run.log("a line").unwrap();
+        run.write("network.json", "{}").unwrap();
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
     }
 
     #[test]

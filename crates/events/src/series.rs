@@ -19,6 +19,8 @@ pub enum Kind {
     Text,
     /// The network's graph.
     Graph,
+    /// What a step of the graph took.
+    Profile,
     /// Tensors of any other plugin, and values that are nothing but metadata.
     Tensor,
 }
@@ -85,7 +87,8 @@ struct NewValue {
 impl SeriesTable {
     /// Adds a record.
     pub fn add(&mut self, source: &mut impl Source, record: Span) -> Result<(), &'static str> {
-        let (mut time, mut step, mut summary, mut graph, mut is_version) = (0.0, 0, None, None, false);
+        let (mut time, mut step, mut is_version) = (0.0, 0, false);
+        let (mut summary, mut graph, mut profile) = (None, None, None);
         let mut fields = Fields::of(record);
         while let Some(field) = fields.next(source) {
             match field.ok_or(NOT_AN_EVENT)? {
@@ -94,6 +97,7 @@ impl SeriesTable {
                 (event_field::FILE_VERSION, Content::Bytes(_)) => is_version = true,
                 (event_field::GRAPH_DEF, Content::Bytes(span)) => graph = Some(span),
                 (event_field::SUMMARY, Content::Bytes(span)) => summary = Some(span),
+                (event_field::TAGGED_RUN_METADATA, Content::Bytes(span)) => profile = Some(span),
                 _ => {}
             }
         }
@@ -103,6 +107,11 @@ impl SeriesTable {
         if let Some(graph) = graph {
             let new = NewValue { kind: Some(Kind::Graph), plugin: Some("graphs".into()), ..NewValue::default() };
             self.push(source, GRAPH_TAG.as_bytes(), new, (step, time), Location { record, value: graph })?;
+        }
+        if let Some(profile) = profile {
+            let tag = name_in(source, profile).flatten().ok_or(NOT_AN_EVENT)?.into_bytes();
+            let new = NewValue { kind: Some(Kind::Profile), ..NewValue::default() };
+            self.push(source, &tag, new, (step, time), Location { record, value: profile })?;
         }
         let Some(summary) = summary else { return Ok(()) };
         let (mut values, mut result) = (Fields::of(summary), Ok(()));
@@ -234,6 +243,7 @@ fn default_plugin(kind: Kind) -> &'static str {
         Kind::Histogram => "histograms",
         Kind::Text => "text",
         Kind::Graph => "graphs",
+        Kind::Profile => "graph_tagged_run_metadata",
         Kind::Tensor => "",
     }
 }
@@ -243,12 +253,22 @@ fn plugin_name(source: &mut impl Source, metadata: Span) -> Option<String> {
     let mut fields = Fields::of(metadata);
     while let Some(field) = fields.next(source) {
         let (1, Content::Bytes(data)) = field? else { continue };
-        let mut inner = Fields::of(data);
-        while let Some(field) = inner.next(source) {
-            if let (1, Content::Bytes(name)) = field? {
-                return bytes(source, name, LONGEST_TAG).map(|name| String::from_utf8_lossy(name).into_owned());
-            }
+        let name = name_in(source, data)?;
+        if name.is_some() {
+            return name;
         }
     }
     Some(String::new())
+}
+
+/// The first field of a message, where it is a name; `None` when it is malformed.
+fn name_in(source: &mut impl Source, message: Span) -> Option<Option<String>> {
+    let mut fields = Fields::of(message);
+    while let Some(field) = fields.next(source) {
+        if let (1, Content::Bytes(name)) = field? {
+            let name = bytes(source, name, LONGEST_TAG)?;
+            return Some(Some(String::from_utf8_lossy(name).into_owned()));
+        }
+    }
+    Some(None)
 }

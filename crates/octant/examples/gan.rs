@@ -3,8 +3,8 @@ use octant::nn::loss::GanLoss::Hinge;
 use octant::nn::optimizer::Adam;
 use octant::prelude::*;
 use std::sync::Arc;
-
-struct Gan;
+/// The task.
+pub struct Gan;
 /// The model: noise to drawings.
 fn generator(cx: &Context, noise: &Tensor) -> Tensor {
     let (root, batch) = (cx.root(), noise.dim(0));

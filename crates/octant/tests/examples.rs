@@ -18,6 +18,8 @@ mod save_and_load;
 mod whole_run;
 
 use octant::imaging::Image;
+use octant::prelude::*;
+use std::sync::Arc;
 
 #[test]
 fn a_model_and_a_step_of_ones_own_learn() {
@@ -52,10 +54,14 @@ fn a_model_of_the_zoo_is_fine_tuned_on_a_folder() {
         "image_size=32".to_string(),
         "batch_size=4".to_string(),
         "phases.0.epochs=2".to_string(),
+        "phases.0.schedule.lr=0.01".to_string(),
     ];
     let run = folder.path().join("run");
     let outcome = fine_tune::fine_tune(&settings, &run).unwrap();
     assert_eq!(outcome.summary.progress.epoch, 2);
+    let best = outcome.best.unwrap();
+    let of_training = best.metrics.iter().find(|(name, _)| name == "accuracy").unwrap().1;
+    assert!(of_training > 0.9, "dark and light are distinguished: {best:?}");
     for left in ["checkpoints/best/model.safetensors", "plots/loss.png", "plots/predictions.png", "network.json"] {
         assert!(run.join(left).is_file(), "{left}");
     }
@@ -83,6 +89,19 @@ fn the_examples_are_short() {
 #[test]
 fn two_networks_with_two_optimizers_take_less_than_sixty_lines() {
     gan::main().unwrap();
+    let backend = CpuBackend::new().unwrap().shared();
+    let plan = StepPlan::new(Arc::new(gan::Gan), 32);
+    let mut session = Session::new(&backend, &plan, &CompileOptions::default(), 1).unwrap();
+    let loader = Loader::new(Arc::new(Glyphs::new(640, 1)), Arc::new(()), LoaderConfig::default()).unwrap();
+    let critic_loss = |epoch| {
+        session.reset().unwrap();
+        loader.epoch(epoch).for_each(|batch| session.train(&batch.unwrap(), 1e-3).unwrap());
+        session.metrics().unwrap()[1].1
+    };
+    let [first, last] = [0, 1].map(critic_loss);
+    println!("critic {first} {last}");
+    // A critic that tells nothing apart has a loss of 2.
+    assert!(last < first && last < 1.9, "{first} {last}");
     assert!(include_str!("../examples/gan.rs").lines().count() < 60);
 }
 

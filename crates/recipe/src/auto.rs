@@ -22,15 +22,9 @@ pub(crate) fn choose_optimizer(phase: &mut Table, value: Value) {
     if phase.contains_key("auto") {
         phase.insert("auto".into(), Value::String(Auto::Off.name().into()));
     }
-    let kept: &[&str] = match value.as_str().and_then(Optimizer::named) {
-        Some(Optimizer::Sgd(_)) => &["momentum", "nesterov"],
-        Some(Optimizer::Adam(_) | Optimizer::AdamW(_) | Optimizer::Lamb(_)) => &["betas", "epsilon"],
-        Some(Optimizer::Adagrad(_)) => &["epsilon"],
-        Some(Optimizer::RmsProp(_)) => &["momentum", "epsilon"],
-        Some(Optimizer::Lion(_)) => &["betas"],
-        // The error is reported when the recipe is checked.
-        None => &SETTINGS,
-    };
+    let kept = value.as_str().and_then(Optimizer::named).map(|mut optimizer| optimizer.settings().names());
+    // The error of an unknown name is reported when the recipe is checked.
+    let kept = kept.unwrap_or(SETTINGS.to_vec());
     SETTINGS.iter().filter(|setting| !kept.contains(setting)).for_each(|setting| drop(phase.remove(*setting)));
     phase.insert("optimizer".into(), value);
 }

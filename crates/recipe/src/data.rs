@@ -10,9 +10,9 @@ pub use sources::{SOURCES, SourceEntry};
 
 use crate::error::{refusal, refuse};
 use crate::transform::generated_fits;
-use crate::{Cache, Recipe, Result, ValidationPart};
+use crate::{Cache, Recipe, Result, TaskEntry, ValidationPart};
 use octant_data::readers::{self, Split, folders_beside_train};
-use octant_data::{Cached, DataError, Dataset, Matched, PackedCopy, Target, listed, pack_once};
+use octant_data::{Cached, DataError, Dataset, LabelKind, Matched, PackedCopy, Target, listed, pack_once};
 use octant_zoo::ModelEntry;
 use sources::{Open, OpenSplit, eight_bits};
 use std::path::{Path, PathBuf};
@@ -109,6 +109,10 @@ pub fn data(recipe: &Recipe, known: &[String], surroundings: &dyn Surroundings) 
     let (valid, of_valid) = Matched::by_name(valid, &classes, "the validation data", whose)?;
     let outputs = outputs(&*train, &classes)?;
     refuse_mixed_masks(&*train, &*valid)?;
+    refuse_other_labels(recipe, &*train)?;
+    if train.keypoints().is_some_and(|keypoints| keypoints.mirrored.is_none()) {
+        remarks.push(UNFLIPPED.into());
+    }
     let total = train.len() + valid.len();
     let train = cached(recipe, "train", train, surroundings)?;
     let valid = cached(recipe, "test", valid, surroundings)?;
@@ -127,12 +131,40 @@ fn outputs(dataset: &dyn Dataset, classes: &[String]) -> Result<usize> {
             classes[0]
         ),
         Target::Class(_) => classes.len(),
+        Target::Labels(labels) => labels.len(),
         Target::Values(values) => values.len(),
         Target::Boxes(_) => dataset.class_names().len(),
         Target::Mask(mask) if mask.is_of_one_class() => 1,
         Target::Mask(_) => classes.len(),
         Target::Image(image) => image.channels(),
     })
+}
+
+const UNFLIPPED: &str = "the data does not say which keypoints change places in a mirrored image (`flip_idx`): images are not \
+                         flipped from left to right, and nothing is pasted";
+
+/// Refuses objects without what the task predicts of them, and other keypoints than those that the recipe names.
+pub(super) fn refuse_other_labels(recipe: &Recipe, dataset: &dyn Dataset) -> Result<()> {
+    let Some(wanted) = TaskEntry::named(&recipe.task)?.output.labels() else { return Ok(()) };
+    let found = dataset.label_kind();
+    // Every object has a box.
+    if wanted != found && wanted != LabelKind::Boxes {
+        refuse!("task {} needs {} of objects, and the data has {} alone", recipe.task, wanted.name(), found.name());
+    }
+    let keypoints = dataset.keypoints().filter(|_| wanted == LabelKind::Keypoints);
+    let of_data = keypoints.map(|layout| vec![layout.count, layout.columns()]).unwrap_or_default();
+    if !recipe.keypoints.is_empty() && recipe.keypoints != of_data {
+        refuse!("`keypoints = {:?}`, and the data has {of_data:?}: points, and numbers of each", recipe.keypoints);
+    }
+    Ok(())
+}
+
+/// Sets what a recipe for keypoints leaves to the data.
+pub fn settle_keypoints(recipe: &mut Recipe, dataset: &dyn Dataset) {
+    let wanted = TaskEntry::named(&recipe.task).ok().and_then(|task| task.output.labels());
+    if let (Some(LabelKind::Keypoints), Some(layout)) = (wanted, dataset.keypoints()) {
+        recipe.keypoints = vec![layout.count, layout.columns()];
+    }
 }
 
 /// Refuses masks of one class in one part and of several in the other.

@@ -6,8 +6,9 @@ use crate::{
     AugmentOptions, Cache, GanOptions, PhaseRecipe, Recipe, RecipeError, Result, ScheduleKind, TaskEntry, Transforms,
 };
 use octant_nn::Optimizer;
-use octant_runtime::Mesh;
+use octant_runtime::{Mesh, Sharding};
 use octant_train::options::defaults;
+use octant_train::step::StepOptions;
 use octant_train::{Phase, step};
 
 /// A sentence for every key without effect. `devices` is how many work together; `phases` makes a recipe's phases.
@@ -22,6 +23,7 @@ pub fn ineffective<E: From<RecipeError>>(
         found.extend(of_phase(phase, number).into_iter().map(|(key, why)| (format!("phases.{number}.{key}"), why)));
     }
     found.extend(of_steps(recipe, &phases)?);
+    found.extend(of_state(recipe, devices, &phases)?);
     Ok(found.into_iter().map(|(key, why)| format!("`{key}` has no effect: {why}")).collect())
 }
 
@@ -35,7 +37,17 @@ fn listed<const N: usize>(keys: [(&str, bool, &str); N]) -> Vec<Ineffective> {
 
 fn of_run(recipe: &Recipe, devices: usize) -> Result<Vec<Ineffective>> {
     let task = TaskEntry::named(&recipe.task)?;
+    let epochs: u64 = recipe.phases.iter().map(|phase| phase.epochs).sum();
+    let run = &recipe.run;
+    // The last epoch is validated and drawn anyway.
+    let never = |every: Option<u64>| every.is_some_and(|every| every >= epochs && every > 1);
+    let short = format!("the run has {epochs} epochs");
+    let short = if epochs == 1 { "the run has one epoch" } else { &short };
     Ok(listed([
+        ("validate_every", never(Some(run.validate_every)), short),
+        ("gallery", never(run.gallery.filter(|&every| every > epochs)), short),
+        ("histograms", never(run.histograms.filter(|&every| every > epochs)), short),
+        ("patience", never(run.patience), short),
         (
             "cache_mb",
             recipe.cache_mb != DEFAULT_CACHE_MB && recipe.cache != Cache::Ram,
@@ -161,6 +173,27 @@ fn of_steps<E: From<RecipeError>>(
         }
     }
     Ok(found)
+}
+
+/// Keys that split the state of training over devices, where none of it is split.
+fn of_state<E: From<RecipeError>>(
+    recipe: &Recipe,
+    devices: usize,
+    phases: &impl Fn(&Recipe) -> Result<Vec<Phase>, E>,
+) -> Result<Vec<Ineffective>, E> {
+    let StepOptions { shard_optimizer, fsdp, .. } = recipe.step;
+    if devices == 1 || !(shard_optimizer || fsdp > 1) {
+        return Ok(Vec::new());
+    }
+    let mesh = crate::mesh_of(devices, &recipe.step)?;
+    for phase in phases(recipe)? {
+        let traced = step::training(&phase.step(&recipe.step, &mesh)).map_err(RecipeError::from)?;
+        if traced.program.inputs[..traced.entries.len()].iter().any(|sharding| *sharding != Sharding::REPLICATED) {
+            return Ok(Vec::new());
+        }
+    }
+    let why = format!("nothing that {} keeps between steps is large enough, or divides over the devices", recipe.model);
+    Ok(vec![(if shard_optimizer { "shard_optimizer" } else { "fsdp" }.to_string(), why)])
 }
 
 /// The training steps of all phases as text.

@@ -19,6 +19,7 @@ pub mod page;
 mod phases;
 mod published;
 mod rate;
+mod readers;
 mod recipe;
 mod run;
 mod tables;
@@ -27,7 +28,9 @@ mod transform;
 pub mod ultralytics;
 
 pub use auto::resolve_auto;
-pub use data::{Data, EvaluationData, LocalFiles, SOURCES, SourceEntry, Surroundings, data, evaluation_data};
+pub use data::{
+    Data, EvaluationData, LocalFiles, SOURCES, SourceEntry, Surroundings, data, evaluation_data, settle_keypoints,
+};
 pub use directory::{
     Opened, Resumable, begin, checkpoint_weights, choose, class_names, config, has_trained, nearest_run, of_run,
     recipe_or_run, resumable, trained_on,
@@ -38,9 +41,11 @@ pub use octant_train::options::nearest;
 pub use of_model::{of_model, of_settings, prediction_settings, resized};
 pub use phases::{DEFAULT_SLOTS, Facts, images_per_update, phases, phases_on, refuse_ignored_sizes, scaling, slots_of};
 pub use published::{PUBLISHED_DATA, PublishedData, published_data};
+pub use readers::RecipeReader;
 pub use recipe::{
-    AugmentOptions, Auto, BadLabels, BestMode, Cache, Cores, DataSource, DegradeOptions, GainOptions, GanOptions,
-    NormKind, NormalizationMode, Per, PhaseRecipe, Recipe, ScheduleKind, ScheduleRecipe, ValidationPart,
+    AugmentOptions, Auto, BadLabels, BestMode, Cache, ClassWeights, Cores, DataSource, DegradeOptions, GainOptions,
+    GanOptions, NormKind, NormalizationMode, Per, PhaseRecipe, Recipe, Sampling, ScheduleKind, ScheduleRecipe,
+    ValidationPart,
 };
 pub use run::{fix_paths, follow_weights, mesh, mesh_of, plan, precision, weights};
 pub use tables::{BUILT_IN, built_in, check, set, set_text, table, table_or_model, text};

@@ -19,6 +19,7 @@ pub fn check(recipe: &Recipe, data: &Data) -> Result<Vec<String>> {
         ));
     }
     warnings.extend(unscaled(recipe));
+    warnings.extend(foreign(recipe)?);
     warnings.extend(data.remarks.iter().cloned());
     warnings.extend(frozen(recipe, data)?);
     warnings.extend(preprocessing(recipe, data)?);
@@ -26,6 +27,19 @@ pub fn check(recipe: &Recipe, data: &Data) -> Result<Vec<String>> {
     warnings.extend(shared_images(&*data.train, &*data.valid));
     warnings.extend(metric_range(recipe, &*data.train));
     Ok(warnings)
+}
+
+/// A detector that predicts sets with the settings of those that do not.
+fn foreign(recipe: &Recipe) -> Result<Option<String>> {
+    let entry = octant_zoo::find(&recipe.model)?;
+    let own = ["rtdetrv2", "dfine"].into_iter().find(|name| entry.family == *name);
+    let own = own.filter(|_| recipe.name == "detect");
+    Ok(own.map(|own| {
+        format!(
+            "the settings of recipe detect are for YOLO; `octant train {own} --model {}` has those of its authors",
+            entry.name
+        )
+    }))
 }
 
 /// A batch of another size with the learning rates of the recipe.

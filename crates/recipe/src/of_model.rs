@@ -14,7 +14,7 @@ use octant_zoo::{ModelEntry, ModelTask};
 use toml::{Table, Value};
 
 /// The keys of a recipe that decide what its network predicts of an image, beside those that the weights decide.
-const KEYS: [&str; 4] = ["task", "normalize", "degrade", "precision"];
+const KEYS: [&str; 6] = ["task", "normalize", "degrade", "precision", "keypoints", "thresholds"];
 
 /// The recipe that a model is measured and used with where none is given: that of its task, with the preprocessing of its
 /// reference weights.
@@ -24,6 +24,9 @@ pub fn of_model(entry: &ModelEntry) -> Result<Recipe> {
         ModelTask::Segment if entry.family == "mshnet" => "mshnet-irstd",
         ModelTask::Segment => "segment",
         ModelTask::Detect => "detect",
+        ModelTask::Instances => "instance",
+        ModelTask::Pose => "pose",
+        ModelTask::Rotated => "obb",
         ModelTask::Translate if entry.family.ends_with("generator") => "pix2pix",
         ModelTask::Translate => "restore",
     };

@@ -2,8 +2,11 @@
 
 use crate::error::refuse;
 use crate::rate::{Length, rate};
-use crate::task::build_task;
-use crate::{AugmentOptions, Data, Per, PhaseRecipe, Recipe, Result, ScheduleKind, TaskEntry, image, model, transform};
+use crate::task::{build_task, most_found};
+use crate::{
+    AugmentOptions, ClassWeights, Data, Per, PhaseRecipe, Recipe, Result, ScheduleKind, TaskEntry, TaskOutput,
+};
+use crate::{image, model, transform};
 use octant_data::detection::{self, AugmentSettings, BoxAugment, RecentImages};
 use octant_data::{Dataset, Pipeline, Unpaired};
 use octant_nn::schedule::LinearScaling;
@@ -30,7 +33,32 @@ pub fn phases(recipe: &Recipe, data: &Data) -> Result<Vec<Phase>> {
     let trained = |transform: &Pipeline| image(&*data.train, transform);
     let evaluated = |transform: &Pipeline| image(&*data.valid, transform);
     let (samples, outputs, train) = (data.train.len(), data.outputs, Some(data.train.clone()));
+    let recipe = &balanced(recipe, data)?;
     phases_on(recipe, &Facts { samples, outputs, image: &trained, evaluated: &evaluated, train })
+}
+
+/// The recipe with numbers for balanced classes. Of single classes they are such that all count alike over the data
+/// (scikit-learn's `compute_class_weight`), of several labels as many times more as there are images without a label than with it.
+fn balanced(recipe: &Recipe, data: &Data) -> Result<Recipe> {
+    let output = TaskEntry::named(&recipe.task)?.output;
+    let is_images = matches!(output, TaskOutput::Classes | TaskOutput::Labels);
+    if recipe.class_weights != ClassWeights::Balanced || !is_images {
+        return Ok(recipe.clone());
+    }
+    let mut counts = vec![0.0f64; recipe.classes.unwrap_or(data.outputs)];
+    for index in 0..data.train.len() {
+        for class in data.train.classes_of(index)? {
+            counts.get_mut(class as usize).into_iter().for_each(|count| *count += 1.0);
+        }
+    }
+    let (all, present) = (data.train.len() as f64, counts.iter().filter(|&&count| count > 0.0).count() as f64);
+    let weight = |&count: &f64| match output {
+        // What no image has counts as nothing else could tell.
+        _ if count == 0.0 => 1.0,
+        TaskOutput::Labels => (all - count) / count,
+        _ => all / (present * count),
+    };
+    Ok(Recipe { class_weights: ClassWeights::Given(counts.iter().map(weight).collect()), ..recipe.clone() })
 }
 
 /// The same for data that need not be here.
@@ -96,6 +124,8 @@ fn one_phase(recipe: &Recipe, data: &Facts, phase: &PhaseRecipe, length: Length)
     }
     let task = TaskEntry::named(&recipe.task)?;
     let slots = box_slots(task, recipe, data, phase);
+    let found = most_found(&*(entry.build)(entry.classes.max(1)), image);
+    let most = found.map_or(slots[0], |found| found.min(slots[0]));
     let built = Phase {
         name: phase.name.clone(),
         epochs: phase.epochs,
@@ -104,7 +134,7 @@ fn one_phase(recipe: &Recipe, data: &Facts, phase: &PhaseRecipe, length: Length)
         options,
         rate: rate(&schedule, length, scaling, recipe)?,
         transform: match &data.train {
-            Some(train) if task.has_boxes() => Arc::new(augment(recipe, phase, train.clone(), image, slots[0])),
+            Some(train) if task.has_boxes() => Arc::new(augment(recipe, phase, train.clone(), image, most)),
             Some(train) if task.unpaired => Arc::new(Unpaired { dataset: train.clone(), pipeline: transform }),
             Some(_) | None => Arc::new(transform),
         },
@@ -234,7 +264,10 @@ fn augment(
     image: [usize; 3],
     most_boxes: usize,
 ) -> BoxAugment {
-    let settings = augmentation(recipe);
+    let mut settings = augmentation(recipe);
+    if dataset.keypoints().is_some_and(|keypoints| keypoints.mirrored.is_none()) {
+        (settings.fliplr, settings.copy_paste) = (0.0, 0.0);
+    }
     let mosaic_until = phase.epochs.saturating_sub(settings.close_mosaic);
     BoxAugment { images: RecentImages::new(dataset, image[0]), side: image[0], most_boxes, mosaic_until, settings }
 }

@@ -5,7 +5,8 @@
 mod choices;
 
 pub use choices::{
-    Auto, BadLabels, BestMode, Cache, Cores, NormKind, NormalizationMode, Per, ScheduleKind, ValidationPart,
+    Auto, BadLabels, BestMode, Cache, ClassWeights, Cores, NormKind, NormalizationMode, Per, Sampling, ScheduleKind,
+    ValidationPart,
 };
 
 use crate::transform::Transforms;
@@ -56,8 +57,13 @@ options! {
         loss: Option<String>, unset("the task's first one; masks of several classes: `cross-entropy`"), flag();
         /// Label smoothing of the cross-entropy.
         label_smoothing: f64 = 0.0, within(0.0..1.0);
-        /// Masks of several classes: what a pixel of each class counts in the cross-entropy.
-        class_weights: Vec<f64> = Vec::new(), unset("all alike");
+        /// What the classes count in the loss. Masks: a pixel of each in the cross-entropy. To classify, an image of each in
+        /// training; of several labels, an image that has each. `balanced`: by their frequencies in the training data.
+        class_weights: ClassWeights, within(0.0..), unset("all alike");
+        /// The order of training samples: each once per epoch, or as many of every class.
+        sampling: Sampling = Sampling::Shuffled, flag();
+        /// Several labels per image: the probability from which on each is predicted, or one for all.
+        thresholds: Vec<f64> = Vec::new(), within(0.0..=1.0), unset("those with the highest F1 on the validation data");
         /// The rate of dropout; the model's own if neither this nor `stochastic_depth` is given.
         dropout: Option<f64>, within(0.0..1.0), unset("the model's");
         /// The rate of stochastic depth in the last block; the model's own if neither this nor `dropout` is given.
@@ -81,7 +87,10 @@ options! {
         /// Scale learning rate, weight decay and warm-up from there to the batch that is used.
         scale_lr: bool = false, flag();
         /// Detection: the most objects that an image may have; the largest stay.
-        max_boxes: usize = 1024, within(1..=1024);
+        max_boxes: usize = MOST_BOXES, within(1..=1024);
+        /// Keypoints: how many every object has, and how many numbers are predicted for each, as `[17, 3]`: 3 with
+        /// visibility, 2 without. Those of the data if not given.
+        keypoints: Vec<usize> = Vec::new(), unset("those of the data");
         /// Detection: what the parts of the loss count.
         gains: Option<GainOptions>, unset("YOLO's usual values");
         /// Detection: augmentation of training images.
@@ -96,6 +105,9 @@ options! {
         phases: Vec<PhaseRecipe>;
     }
 }
+
+/// The most objects that an image may have.
+pub(crate) const MOST_BOXES: usize = 1024;
 
 /// Megabytes per split that `cache = "ram"` keeps where no number is given.
 pub(crate) const DEFAULT_CACHE_MB: usize = 4096;
@@ -134,6 +146,8 @@ options! {
         ignore: usize = 255, within(0..=255);
         /// Masks: 0 is not counted either, and the classes begin with the value 1, as in ADE20K.
         from_one: bool = false;
+        /// Labels: what stands between those of one image in a column or a list.
+        separator: Option<String>, unset("the first of `|`, `;` and `,` that is there, or spaces");
         /// The columns of a table that are predicted.
         columns: Vec<String> = Vec::new(), unset("all");
         /// TFRecord: the feature that holds the encoded image.
@@ -160,6 +174,7 @@ impl DataSource {
             swap: false,
             ignore: 255,
             from_one: false,
+            separator: None,
             columns: Vec::new(),
             image_key: None,
             label_key: None,
@@ -214,6 +229,14 @@ options! {
         classes: f64 = Detect::GAINS[1], within(0.0..);
         /// The loss of the distributions of distances.
         distances: f64 = Detect::GAINS[2], within(0.0..);
+        /// The loss of masks.
+        masks: Option<f64>, within(0.0..), unset("what boxes count");
+        /// The loss of keypoints.
+        keypoints: f64 = Detect::DETAIL_GAINS[1], within(0.0..);
+        /// The loss of the visibility of keypoints.
+        visibility: f64 = Detect::DETAIL_GAINS[2], within(0.0..);
+        /// The loss of the angles of rotated boxes.
+        angles: f64 = Detect::DETAIL_GAINS[3], within(0.0..);
     }
 }
 

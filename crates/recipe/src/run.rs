@@ -1,9 +1,11 @@
 //! From a recipe to the parts of the run that it describes: devices, paths, weights to start from, and the plan.
 
 use crate::error::{refusal, refuse};
-use crate::{Cores, Data, Recipe, Result, best, model, phases, refuse_ignored_sizes, smaller_is_better, transform};
+use crate::{
+    Cores, Data, Recipe, Result, Sampling, best, model, phases, refuse_ignored_sizes, smaller_is_better, transform,
+};
 use octant_archive::{Archive, Fit};
-use octant_data::listed;
+use octant_data::{Balance, listed};
 use octant_nn::{Adapters, Precision};
 use octant_runtime::{Axis, Backend, Mesh};
 use octant_train::options::OptionValue;
@@ -20,20 +22,32 @@ pub fn precision(name: &str) -> Result<Precision> {
     Ok(OptionValue::read(&toml::Value::String(name.into()), "precision")?)
 }
 
-/// Devices that divide batches among themselves, in groups of `fsdp` that also divide the parameters.
-pub fn mesh_of(devices: usize, fsdp: usize) -> Result<Mesh> {
+/// Devices that divide batches among themselves, in groups of `fsdp` that also divide the parameters, each of them a group of
+/// `spatial` that divides images.
+pub fn mesh_of(devices: usize, step: &StepOptions) -> Result<Mesh> {
+    let (fsdp, spatial) = (step.fsdp, step.spatial);
     if !devices.is_multiple_of(fsdp) {
         refuse!("`fsdp = {fsdp}` does not divide the number of devices, {devices}");
     }
-    Ok(Mesh::along([(Axis::Data, devices / fsdp), (Axis::Fsdp, fsdp)]))
+    if !devices.is_multiple_of(fsdp * spatial) {
+        refuse!("`spatial = {spatial}` does not divide the number of devices, {devices}, in groups of `fsdp = {fsdp}`");
+    }
+    Ok(Mesh::along([(Axis::Data, devices / fsdp / spatial), (Axis::Fsdp, fsdp), (Axis::Spatial, spatial)]))
 }
 
 /// The devices that work together.
-pub fn mesh(cores: Cores, fsdp: usize, backend: &dyn Backend) -> Result<Mesh> {
-    let there = backend.devices().len();
+pub fn mesh(cores: Cores, step: &StepOptions, backend: &dyn Backend) -> Result<Mesh> {
+    let process = backend.process();
+    let there = backend.devices().len() * process.ranks;
     let is_here = backend.name() == "cpu";
     let mesh = |count: usize| -> Result<Mesh> {
-        let mesh = mesh_of(count, fsdp)?;
+        if !count.is_multiple_of(process.ranks) {
+            refuse!(
+                "`cores = {count}` cannot be divided evenly among {} processes; use `cores = \"all\"`, which is {there}",
+                process.ranks
+            );
+        }
+        let mesh = mesh_of(count, step)?.across(process);
         Ok(if is_here { mesh } else { mesh.remote() })
     };
     match cores {
@@ -62,16 +76,21 @@ pub fn plan(recipe: &Recipe, data: &Data, backend: &Arc<dyn Backend>, initial: V
     let entry = octant_zoo::find(&recipe.model)?;
     Ok(RunPlan {
         backend: backend.clone(),
-        mesh: mesh(recipe.cores, recipe.step.fsdp, &**backend)?,
+        mesh: mesh(recipe.cores, &recipe.step, &**backend)?,
         compile: Default::default(),
         record: None,
         step: recipe.step.clone(),
         run: recipe.run.clone(),
         phases,
         train: data.train.clone(),
+        balance: match recipe.sampling {
+            Sampling::Shuffled => None,
+            Sampling::Balanced => Some(Arc::new(Balance::of(&*data.train)?)),
+        },
         valid: data.valid.clone(),
         valid_transform: Arc::new(transform(recipe, &recipe.eval_transform, false, entry)?),
         watched: Watched { metric: best(recipe, data.outputs)?, smaller: smaller_is_better(recipe)? },
+        cluster: None,
         deadline: None,
         weights: initial,
         config: recipe.to_text(),

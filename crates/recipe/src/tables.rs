@@ -9,12 +9,18 @@ use octant_train::options::{OptionTable, nearest, parsed};
 use toml::{Table, Value};
 
 /// The built-in recipes, the first run's first.
-pub const BUILT_IN: [&str; 24] = [
+pub const BUILT_IN: [&str; 35] = [
     include_str!("../recipes/glyphs.toml"),
     include_str!("../recipes/classify.toml"),
+    include_str!("../recipes/multilabel.toml"),
     include_str!("../recipes/segment.toml"),
     include_str!("../recipes/regress.toml"),
     include_str!("../recipes/detect.toml"),
+    include_str!("../recipes/instance.toml"),
+    include_str!("../recipes/pose.toml"),
+    include_str!("../recipes/obb.toml"),
+    include_str!("../recipes/rtdetrv2.toml"),
+    include_str!("../recipes/dfine.toml"),
     include_str!("../recipes/vit-finetune.toml"),
     include_str!("../recipes/dinov2-finetune.toml"),
     include_str!("../recipes/pix2pix.toml"),
@@ -29,9 +35,14 @@ pub const BUILT_IN: [&str; 24] = [
     include_str!("../recipes/demo-segment.toml"),
     include_str!("../recipes/demo-semantic.toml"),
     include_str!("../recipes/demo-detect.toml"),
+    include_str!("../recipes/demo-instance.toml"),
+    include_str!("../recipes/demo-pose.toml"),
+    include_str!("../recipes/demo-obb.toml"),
+    include_str!("../recipes/demo-track.toml"),
     include_str!("../recipes/demo-pix2pix.toml"),
     include_str!("../recipes/demo-restore.toml"),
     include_str!("../recipes/demo-finetune.toml"),
+    include_str!("../recipes/demo-multilabel.toml"),
     include_str!("../recipes/demo-regression.toml"),
     include_str!("../recipes/demo-imagenet.toml"),
 ];

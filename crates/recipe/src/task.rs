@@ -1,15 +1,19 @@
 //! The tasks that recipes name, with their networks.
 
+use crate::Sampling;
 use crate::error::refuse;
-use crate::{BestMode, GainOptions, GanOptions, NormKind, NormalizationMode, PhaseRecipe, Recipe, Result};
+use crate::phases::DEFAULT_SLOTS;
+use crate::recipe::MOST_BOXES;
+use crate::{BestMode, ClassWeights, GanOptions, NormKind, NormalizationMode, PhaseRecipe, Recipe, Result};
+use octant_data::LabelKind;
 use octant_nn::Adapters;
 use octant_train::options::{OptionError, defaults, nearest, one_of};
 use octant_train::{
-    Adversary, Classify, CycleGan, Detect, GanUpdates, ImageFormat, ImageLoss, ImagePool, MaskLoss, Normalize, Pix2Pix,
-    Regress, Restore, Segment, SegmentLoss, Task, ValueLoss, normalize_of,
+    Adversary, Classify, CycleGan, Detect, GanUpdates, ImageFormat, ImageLoss, ImagePool, LabelLoss, MaskLoss,
+    MultiLabel, Normalize, Pix2Pix, Regress, Restore, Segment, SegmentLoss, Task, ValueLoss, normalize_of,
 };
 use octant_zoo::families::gan::{Discriminator, GanNorm};
-use octant_zoo::{Adapted, BoxCode, Model, ModelEntry, ModelTask};
+use octant_zoo::{Adapted, BoxCode, DetectorHead, Model, ModelEntry, ModelTask};
 use std::sync::Arc;
 
 /// A task of recipes.
@@ -37,23 +41,52 @@ pub struct TaskEntry {
 pub enum TaskOutput {
     /// Classes with their probabilities.
     Classes,
+    /// Any number of labels, each with its probability.
+    Labels,
     /// Numbers.
     Values,
     /// A mask.
     Mask,
     /// Boxes with classes.
     Boxes,
+    /// The same with a mask each.
+    Instances,
+    /// The same with keypoints each.
+    Keypoints,
+    /// Rotated boxes with classes.
+    Rotated,
     /// An image.
     Image,
 }
 
 impl TaskOutput {
+    /// What labels must say of every object, where objects are predicted.
+    pub fn labels(self) -> Option<LabelKind> {
+        match self {
+            TaskOutput::Boxes => Some(LabelKind::Boxes),
+            TaskOutput::Instances => Some(LabelKind::Outlines),
+            TaskOutput::Keypoints => Some(LabelKind::Keypoints),
+            TaskOutput::Rotated => Some(LabelKind::Corners),
+            TaskOutput::Classes | TaskOutput::Labels | TaskOutput::Values | TaskOutput::Mask | TaskOutput::Image => {
+                None
+            }
+        }
+    }
+
+    /// Whether objects are predicted.
+    pub fn is_objects(self) -> bool {
+        self.labels().is_some()
+    }
+
     /// The kind of network that predicts it.
     fn network(self) -> ModelTask {
         match self {
-            TaskOutput::Classes | TaskOutput::Values => ModelTask::Classify,
+            TaskOutput::Classes | TaskOutput::Labels | TaskOutput::Values => ModelTask::Classify,
             TaskOutput::Mask => ModelTask::Segment,
             TaskOutput::Boxes => ModelTask::Detect,
+            TaskOutput::Instances => ModelTask::Instances,
+            TaskOutput::Keypoints => ModelTask::Pose,
+            TaskOutput::Rotated => ModelTask::Rotated,
             TaskOutput::Image => ModelTask::Translate,
         }
     }
@@ -69,6 +102,8 @@ struct Parts<'a> {
     loss: usize,
     /// The loss over masks.
     masks: SegmentLoss,
+    /// What the classes of images count.
+    weights: Vec<f64>,
     warm_up: bool,
     mixed: bool,
     /// Box slots per image, and a smaller number that suffices for nearly all batches.
@@ -108,18 +143,52 @@ impl Parts<'_> {
 /// The losses of CycleGAN, the usual one first: a critic's penalty is for pairs.
 const CYCLE_LOSSES: [Adversary; 3] = [Adversary::LeastSquares, Adversary::Vanilla, Adversary::Hinge];
 
+/// A task that finds objects.
+const fn objects(
+    name: &'static str,
+    about: &'static str,
+    best: &'static str,
+    keys: &'static [&'static str],
+    output: TaskOutput,
+) -> TaskEntry {
+    TaskEntry { name, about, best, losses: &[], keys, output, unpaired: false, build: detect }
+}
+
+fn detect(Parts { recipe, model, image, normalize, slots, epochs, .. }: Parts) -> Arc<dyn Task> {
+    let sides = recipe.augment.as_ref().map(|augment| augment.sides(image[0])).unwrap_or_default();
+    let mut detect = Detect::new(model, image, normalize, slots.first().copied().unwrap_or(1), epochs);
+    if let Some(gains) = &recipe.gains {
+        detect.gains = [gains.boxes, gains.classes, gains.distances];
+        detect.detail_gains = [gains.masks.unwrap_or(gains.boxes), gains.keypoints, gains.visibility, gains.angles];
+    }
+    Arc::new(detect.with_forms(&sides, &slots))
+}
+
 /// Every task.
-pub const TASKS: [TaskEntry; 8] = [
+pub const TASKS: [TaskEntry; 12] = [
     TaskEntry {
         name: "classify",
         about: "one class per image",
         best: "val_accuracy",
         losses: &[],
-        keys: &["classes", "label_smoothing", "mix"],
+        keys: &["classes", "label_smoothing", "mix", "class_weights", "sampling"],
         output: TaskOutput::Classes,
         unpaired: false,
-        build: |Parts { recipe, model, image, normalize, mixed, .. }| {
-            Arc::new(Classify { model, image, normalize, smoothing: recipe.label_smoothing, mixed })
+        build: |Parts { recipe, model, image, normalize, mixed, weights, .. }| {
+            Arc::new(Classify { model, image, normalize, smoothing: recipe.label_smoothing, weights, mixed })
+        },
+    },
+    TaskEntry {
+        name: "multilabel",
+        about: "any number of labels per image",
+        best: "val_mAP",
+        losses: LabelLoss::NAMES,
+        keys: &["class_weights", "sampling", "thresholds"],
+        output: TaskOutput::Labels,
+        unpaired: false,
+        build: |Parts { recipe, model, image, normalize, loss, weights, .. }| {
+            let (loss, thresholds) = (LabelLoss::ALL[loss], recipe.thresholds.clone());
+            Arc::new(MultiLabel { model, image, normalize, loss, weights, thresholds })
         },
     },
     TaskEntry {
@@ -134,23 +203,28 @@ pub const TASKS: [TaskEntry; 8] = [
             Arc::new(Segment { model, image, normalize, loss: masks, warm_up })
         },
     },
-    TaskEntry {
-        name: "detect",
-        about: "boxes with classes",
-        best: "val_mAP50-95",
-        losses: &[],
-        keys: &["classes", "augment", "gains"],
-        output: TaskOutput::Boxes,
-        unpaired: false,
-        build: |Parts { recipe, model, image, normalize, slots, epochs, .. }| {
-            let sides = recipe.augment.as_ref().map(|augment| augment.sides(image[0])).unwrap_or_default();
-            let mut detect = Detect::new(model, image, normalize, slots.first().copied().unwrap_or(1), epochs);
-            if let Some(GainOptions { boxes, classes, distances }) = recipe.gains {
-                detect.gains = [boxes, classes, distances];
-            }
-            Arc::new(detect.with_forms(&sides, &slots))
-        },
-    },
+    objects("detect", "boxes with classes", "val_mAP50-95", &["classes", "augment", "gains"], TaskOutput::Boxes),
+    objects(
+        "instance",
+        "boxes with classes, and a mask for each",
+        "val_mask_mAP50-95",
+        &["classes", "augment", "gains"],
+        TaskOutput::Instances,
+    ),
+    objects(
+        "pose",
+        "boxes with classes, and keypoints for each",
+        "val_keypoint_mAP50-95",
+        &["classes", "augment", "gains", "keypoints"],
+        TaskOutput::Keypoints,
+    ),
+    objects(
+        "obb",
+        "rotated boxes with classes",
+        "val_rotated_mAP50-95",
+        &["classes", "augment", "gains"],
+        TaskOutput::Rotated,
+    ),
     TaskEntry {
         name: "regress",
         about: "numbers per image",
@@ -244,7 +318,7 @@ impl TaskEntry {
 
     /// Whether its targets are boxes, for which steps have slots.
     pub fn has_boxes(&self) -> bool {
-        self.output == TaskOutput::Boxes
+        self.output.is_objects()
     }
 
     /// Whether its networks make images.
@@ -257,16 +331,30 @@ impl TaskEntry {
         let phase = |is: fn(&PhaseRecipe) -> bool| recipe.phases.iter().any(is);
         let given = [
             ("label_smoothing", recipe.label_smoothing != 0.0),
-            ("class_weights", !recipe.class_weights.is_empty()),
+            ("class_weights", recipe.class_weights != ClassWeights::Alike),
+            ("sampling", recipe.sampling != Sampling::Shuffled),
+            ("thresholds", !recipe.thresholds.is_empty()),
             ("mix", phase(|phase| phase.options.mix.is_some())),
             ("warm_up", phase(|phase| phase.warm_up)),
             ("augment", recipe.augment.is_some()),
             ("gains", recipe.gains.is_some()),
+            ("keypoints", !recipe.keypoints.is_empty()),
             ("gan", recipe.gan.is_some()),
             ("degrade", recipe.degrade.is_some()),
         ];
-        match given.iter().find(|(key, is_given)| *is_given && !self.keys.contains(key)) {
-            Some((key, _)) => refuse!("unknown key `{key}` for task {}; remove it", self.name),
+        if let Some((key, _)) = given.iter().find(|(key, is_given)| *is_given && !self.keys.contains(key)) {
+            refuse!("unknown key `{key}` for task {}; remove it", self.name);
+        }
+        let Some(gains) = &recipe.gains else { return Ok(()) };
+        let [_, keypoints, visibility, angles] = Detect::DETAIL_GAINS;
+        let given = [
+            ("masks", gains.masks.is_some(), TaskOutput::Instances),
+            ("keypoints", gains.keypoints != keypoints, TaskOutput::Keypoints),
+            ("visibility", gains.visibility != visibility, TaskOutput::Keypoints),
+            ("angles", gains.angles != angles, TaskOutput::Rotated),
+        ];
+        match given.iter().find(|(_, is_given, output)| *is_given && self.output != *output) {
+            Some((key, ..)) => refuse!("unknown key `gains.{key}` for task {}; remove it", self.name),
             None => Ok(()),
         }
     }
@@ -302,16 +390,21 @@ fn mask_loss(recipe: &Recipe, outputs: usize) -> Result<SegmentLoss> {
         refuse!("`loss = \"{wrong}\"` is not for masks {what}; choose {}", one_of(&suited));
     }
     let has_cross_entropy = parts.iter().any(|(loss, _)| *loss == MaskLoss::CrossEntropy);
-    let given =
-        [("class_weights", !recipe.class_weights.is_empty()), ("label_smoothing", recipe.label_smoothing != 0.0)];
+    let given = [
+        ("class_weights", !recipe.class_weights.given().is_empty()),
+        ("label_smoothing", recipe.label_smoothing != 0.0),
+    ];
     if let Some((key, _)) = given.iter().find(|(_, is_given)| is_masks && *is_given && !has_cross_entropy) {
         refuse!("`{key}` has no effect without cross-entropy in the `loss` of masks; remove it");
     }
-    let weights = recipe.class_weights.len();
+    if is_masks && recipe.class_weights == ClassWeights::Balanced {
+        refuse!("`class_weights = \"balanced\"` is for classes of images; give numbers for those of masks");
+    }
+    let weights = recipe.class_weights.given().len();
     if is_masks && weights > 0 && weights != outputs {
         refuse!("`class_weights` has {weights} numbers, the masks have {outputs} classes; give one per class");
     }
-    Ok(SegmentLoss { parts, class_weights: recipe.class_weights.clone(), smoothing: recipe.label_smoothing })
+    Ok(SegmentLoss { parts, class_weights: recipe.class_weights.given().to_vec(), smoothing: recipe.label_smoothing })
 }
 
 /// The network of a recipe with a head that fits the data.
@@ -320,6 +413,9 @@ pub fn model(recipe: &Recipe, outputs: usize) -> Result<(Box<dyn Model>, &'stati
     let mut model = (entry.build)(recipe.classes.unwrap_or(outputs));
     if recipe.dropout.is_some() || recipe.stochastic_depth.is_some() {
         model.set_drop(recipe.dropout.unwrap_or(0.0), recipe.stochastic_depth.unwrap_or(0.0));
+    }
+    if let Some(&[count, columns]) = recipe.keypoints.first_chunk::<2>() {
+        model.set_keypoints(count, columns);
     }
     let Some(options) = &recipe.step.adapters else { return Ok((model, entry)) };
     refuse_unmatched_targets(entry, &options.adapters())?;
@@ -363,7 +459,9 @@ struct PhaseFacts {
 
 /// The task of a recipe for evaluation and prediction.
 pub fn task(recipe: &Recipe, outputs: usize, image: [usize; 3], warm_up: bool) -> Result<Arc<dyn Task>> {
-    let slots = vec![1024.min(recipe.max_boxes)];
+    // Metrics count every object. The loss of masks is computed for every slot, so that it counts the first ones alone.
+    let most = if TaskEntry::named(&recipe.task)?.output == TaskOutput::Instances { DEFAULT_SLOTS } else { MOST_BOXES };
+    let slots = vec![most.min(recipe.max_boxes)];
     built(recipe, outputs, image, PhaseFacts { warm_up, mixed: false, slots, epochs: 1 })
 }
 
@@ -394,16 +492,79 @@ fn built(recipe: &Recipe, outputs: usize, image: [usize; 3], phase: PhaseFacts) 
         refuse!("{} is no model to {}; `octant models` lists what each one is for", entry.name, task.name);
     }
     check_images(recipe, entry, &*model, image)?;
-    if recipe.gains.is_some() && model.detector().is_some_and(|head| head.code == BoxCode::CenterSize) {
+    if recipe.gains.is_some() && model.detector().is_some_and(|head| !matches!(head.code, BoxCode::Distances { .. })) {
         refuse!("`gains` are fixed in {}; remove them", entry.name);
     }
+    let slots = within_queries(recipe, entry, most_found(&*model, image), phase.slots)?;
     let normalize = match recipe.normalize {
         NormalizationMode::Model => normalize_of(&entry.preprocessing),
         NormalizationMode::None => None,
     };
     let masks = mask_loss(recipe, outputs)?;
-    let PhaseFacts { warm_up, mixed, slots, epochs } = phase;
-    Ok((task.build)(Parts { recipe, model, image, normalize, loss, masks, warm_up, mixed, slots, epochs, outputs }))
+    let weights = image_weights(recipe, model.classes())?;
+    let PhaseFacts { warm_up, mixed, epochs, .. } = phase;
+    Ok((task.build)(Parts {
+        recipe,
+        model,
+        image,
+        normalize,
+        loss,
+        masks,
+        weights,
+        warm_up,
+        mixed,
+        slots,
+        epochs,
+        outputs,
+    }))
+}
+
+/// What the classes of images count in training; none: all alike. Before the data is known, balanced ones count alike.
+fn image_weights(recipe: &Recipe, outputs: usize) -> Result<Vec<f64>> {
+    let task = TaskEntry::named(&recipe.task)?;
+    if !matches!(task.output, TaskOutput::Classes | TaskOutput::Labels) {
+        return Ok(Vec::new());
+    }
+    let thresholds = recipe.thresholds.len();
+    if thresholds > 1 && thresholds != outputs {
+        refuse!("`thresholds` has {thresholds} numbers for {outputs} labels; give one per label, or one for all");
+    }
+    let loss = recipe.loss.as_deref().unwrap_or(LabelLoss::NAMES[0]);
+    if task.output == TaskOutput::Labels && recipe.class_weights != ClassWeights::Alike && loss != LabelLoss::NAMES[0] {
+        refuse!("`class_weights` has no effect on `loss = \"{loss}\"`; remove it, or choose {}", LabelLoss::NAMES[0]);
+    }
+    match &recipe.class_weights {
+        ClassWeights::Alike => Ok(Vec::new()),
+        ClassWeights::Balanced => Ok(vec![1.0; outputs]),
+        ClassWeights::Given(weights) if weights.len() != outputs => {
+            refuse!("`class_weights` has {} numbers for {outputs} classes; give one per class", weights.len())
+        }
+        ClassWeights::Given(weights) => Ok(weights.clone()),
+    }
+}
+
+/// How many objects of an image of that height and width a network can find, where that is limited: no more than it has queries,
+/// which are pixels of its maps.
+pub(crate) fn most_found(model: &dyn Model, [height, width, _]: [usize; 3]) -> Option<usize> {
+    let DetectorHead { code: BoxCode::Shares { queries }, strides, .. } = model.detector()? else { return None };
+    let pixels: usize = strides.iter().map(|stride| (height / stride) * (width / stride)).sum();
+    Some(queries.min(pixels))
+}
+
+/// Slots for objects, no more than the network can find.
+fn within_queries(recipe: &Recipe, entry: &ModelEntry, found: Option<usize>, slots: Vec<usize>) -> Result<Vec<usize>> {
+    let Some(found) = found else { return Ok(slots) };
+    // The largest number there may be stands for all that there are.
+    if recipe.max_boxes > found && recipe.max_boxes != MOST_BOXES {
+        refuse!(
+            "`max_boxes = {}` is more than {} can find; `max_boxes = {found}` would do",
+            recipe.max_boxes,
+            entry.name
+        );
+    }
+    let mut slots: Vec<usize> = slots.into_iter().map(|count| count.min(found)).collect();
+    slots.dedup();
+    Ok(slots)
 }
 
 /// Refuses images that the network cannot take.

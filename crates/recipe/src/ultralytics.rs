@@ -7,6 +7,7 @@ mod values;
 use crate::error::{Result, refusal, refuse};
 use octant_archive::Archive;
 use octant_train::options::nearest;
+use octant_zoo::ModelTask;
 use octant_zoo::identity::Card;
 use settings::{Rule, SETTINGS, Setting};
 use std::path::{Path, PathBuf};
@@ -19,6 +20,7 @@ pub struct Translation {
     pub command: Vec<String>,
     /// Notes about arguments without an effect.
     pub notes: Vec<String>,
+    task: ObjectTask,
 }
 
 /// Every setting with the modes that it is for, and what it is here.
@@ -29,7 +31,8 @@ pub fn help() -> String {
         format!("  {given:<24} {:<20} {}\n", modes.join(", "), setting.rule.in_words().replace('`', ""))
     };
     let lines: String = SETTINGS.iter().map(line).collect();
-    format!("octant yolo [detect] train|val|predict KEY=VALUE …\n\n{lines}")
+    let tasks = ObjectTask::ALL.map(|task| task.name()).join("|");
+    format!("octant yolo [{tasks}] train|val|predict KEY=VALUE …\n\n{lines}")
 }
 
 /// What is to be done.
@@ -52,9 +55,53 @@ impl Mode {
     }
 }
 
-/// Their words for modes and tasks that are refused by name.
+/// What is predicted, in their words.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum ObjectTask {
+    #[default]
+    Detect,
+    Segment,
+    Pose,
+    Obb,
+    Classify,
+}
+
+impl ObjectTask {
+    const ALL: [ObjectTask; 5] =
+        [ObjectTask::Detect, ObjectTask::Segment, ObjectTask::Pose, ObjectTask::Obb, ObjectTask::Classify];
+
+    fn name(self) -> &'static str {
+        match self {
+            ObjectTask::Detect => "detect",
+            ObjectTask::Segment => "segment",
+            ObjectTask::Pose => "pose",
+            ObjectTask::Obb => "obb",
+            ObjectTask::Classify => "classify",
+        }
+    }
+
+    /// The recipe that learns it here.
+    fn recipe(self) -> &'static str {
+        match self {
+            ObjectTask::Segment => "instance",
+            other => other.name(),
+        }
+    }
+
+    fn of_model(name: &str) -> Option<ObjectTask> {
+        match octant_zoo::find(name).ok()?.task {
+            ModelTask::Detect => Some(ObjectTask::Detect),
+            ModelTask::Instances => Some(ObjectTask::Segment),
+            ModelTask::Pose => Some(ObjectTask::Pose),
+            ModelTask::Rotated => Some(ObjectTask::Obb),
+            ModelTask::Classify => Some(ObjectTask::Classify),
+            ModelTask::Segment | ModelTask::Translate => None,
+        }
+    }
+}
+
+/// Their words for modes that are refused by name.
 const OTHER_MODES: [&str; 3] = ["export", "track", "benchmark"];
-const TASKS: [&str; 5] = ["detect", "segment", "classify", "pose", "obb"];
 
 /// The Octant command that means what these words mean there: a task, a mode, and `KEY=VALUE`.
 pub fn translate(words: &[String]) -> Result<Translation> {
@@ -72,10 +119,7 @@ pub fn translate(words: &[String]) -> Result<Translation> {
             .ok_or_else(|| refusal!("mode={name} has no counterpart; there are train, val and predict"))?,
         None => refuse!("say what to do: train, val or predict"),
     };
-    if let Some(task) = given.take("task").filter(|task| task != "detect") {
-        refuse!("only task=detect is understood here, not {task}; `octant recipes` lists recipes for other tasks");
-    }
-    let mut result = Translation::default();
+    let mut result = Translation { task: given.task()?, ..Translation::default() };
     match mode {
         Mode::Train => result.train(&mut given)?,
         Mode::Val => result.validate(&mut given)?,
@@ -107,16 +151,48 @@ impl Given {
         Ok(())
     }
 
+    /// The task that was named, or that the model is for.
+    fn task(&mut self) -> Result<ObjectTask> {
+        let named =
+            match self.take("task") {
+                None => None,
+                Some(name) => {
+                    let known = ObjectTask::ALL.into_iter().find(|task| task.name() == name);
+                    let names = ObjectTask::ALL.map(ObjectTask::name);
+                    let hint = nearest(&name, names.into_iter()).map(|near| format!("; did you mean {near}?"));
+                    let hint = hint.unwrap_or_default();
+                    Some(known.ok_or_else(|| {
+                        refusal!("task={name} has no counterpart; there are {}{hint}", names.join(", "))
+                    })?)
+                }
+            };
+        let model = self.keys.iter().find(|(key, _)| key == "model").map(|(_, value)| value.clone());
+        let of_model = model.as_deref().and_then(|model| Network::of(model).ok()).and_then(|network| {
+            let (Network::Run(_, name) | Network::File { name, .. } | Network::Named(name)) = network;
+            ObjectTask::of_model(&name)
+        });
+        match (named, of_model) {
+            (Some(named), Some(own)) if named != own => refuse!(
+                "model={} is for {}, not {}; choose a model whose name ends in that task's letters (-seg, -pose, -obb, -cls)",
+                model.unwrap_or_default(),
+                own.name(),
+                named.name()
+            ),
+            (named, own) => Ok(named.or(own).unwrap_or_default()),
+        }
+    }
+
     /// A task or a mode without its key.
     fn word(&mut self, word: &str) -> Result<()> {
         let modes = Mode::ALL.map(Mode::name);
         if modes.contains(&word) || OTHER_MODES.contains(&word) {
             return self.push("mode", word);
         }
-        if TASKS.contains(&word) {
+        let tasks = ObjectTask::ALL.map(ObjectTask::name);
+        if tasks.contains(&word) {
             return self.push("task", word);
         }
-        match nearest(word, modes.into_iter().chain(TASKS)) {
+        match nearest(word, modes.into_iter().chain(tasks)) {
             Some(near) => refuse!("{word} is neither a task nor a mode; did you mean {near}?"),
             None => refuse!("{word} is neither a task nor a mode; write settings as KEY=VALUE"),
         }
@@ -233,7 +309,7 @@ impl Translation {
             self.add(&["train", &run]);
             return Ok(());
         }
-        self.add(&["train", "detect"]);
+        self.add(&["train", self.task.recipe()]);
         let (name, own) = match model.as_deref().map(Network::of).transpose()? {
             Some(Network::Run(run, name)) => (Some(name), Some(run.join("checkpoints/best/model.safetensors"))),
             Some(Network::File { path, name, .. }) => (Some(name), Some(path)),
@@ -268,7 +344,7 @@ impl Translation {
             Network::Run(..) => self.add(&["eval", &model]),
             Network::File { names_itself: true, .. } => self.add(&["eval", &model]),
             Network::File { name, .. } => {
-                self.add(&["eval", &model, "--recipe", "detect", "--set", &format!("model={name}")]);
+                self.add(&["eval", &model, "--recipe", self.task.recipe(), "--set", &format!("model={name}")]);
             }
             Network::Named(_) => refuse!("model={model} has no weights to evaluate; give a run directory or a file"),
         }
@@ -312,7 +388,27 @@ impl Translation {
             ));
             return Ok(());
         };
+        // Classification has transforms of its own, and none of a detector's keys.
+        let is_other = match setting.rule {
+            Rule::Key(_) | Rule::KeyOf(..) => true,
+            Rule::By(..) => !OF_ALL_TASKS.contains(&key),
+            _ => key == "nbs",
+        };
+        if self.task == ObjectTask::Classify && is_other {
+            refuse!(
+                "{key}={value} has no counterpart for classify; `octant train classify --help` shows what there is"
+            );
+        }
         match setting.rule {
+            Rule::KeyOf(task, path, _) if task == self.task => self.set(path, &value.to_lowercase()),
+            Rule::KeyOf(_, _, usual) if same(usual, value) => {}
+            Rule::KeyOf(task, ..) => {
+                self.notes.push(format!(
+                    "{key}={value} has no effect: it belongs to {}, not to {}",
+                    task.name(),
+                    self.task.name()
+                ));
+            }
             Rule::Flag(flag) => self.add(&[flag, value]),
             Rule::Key(path) => self.set(path, &value.to_lowercase()),
             Rule::By(translated, _) => translated(self, value)?,
@@ -327,6 +423,23 @@ impl Translation {
         Ok(())
     }
 }
+
+/// Settings that are translated alike for every task.
+const OF_ALL_TASKS: [&str; 13] = [
+    "data",
+    "time",
+    "batch",
+    "imgsz",
+    "cache",
+    "device",
+    "optimizer",
+    "amp",
+    "freeze",
+    "split",
+    "half",
+    "plots",
+    "save_json",
+];
 
 /// Whether two values of a setting are the same, as numbers or as words.
 fn same(one: &str, other: &str) -> bool {

@@ -31,7 +31,7 @@ pub(crate) fn memory_share(text: &str) -> Result<f64> {
 /// Sets the batch size of a recipe to the largest whose training and evaluation steps fit into this share, and returns a
 /// sentence about it. A processor gains nothing from larger batches than the recipe's, so there it is only reduced.
 pub(crate) fn fit(recipe: &mut Recipe, data: &Data, backend: &dyn Backend, share: f64, stop: &Stop) -> Result<String> {
-    let devices = mesh(recipe.cores, recipe.step.fsdp, backend)?.devices();
+    let devices = mesh(recipe.cores, &recipe.step, backend)?.devices();
     let uses = backend.memory().unwrap_or_default();
     let free = uses.iter().take(devices).filter_map(|device| Some(device.limit?.saturating_sub(device.used))).min();
     let Some(free) = free else {
@@ -108,7 +108,7 @@ fn size(bytes: u64) -> String {
 fn measure(recipe: &Recipe, data: &Data, backend: &dyn Backend, batch: usize, limit: u64) -> Result<Size> {
     let mut recipe = recipe.clone();
     recipe.step.batch_size = batch;
-    let mesh = mesh(recipe.cores, recipe.step.fsdp, backend)?;
+    let mesh = mesh(recipe.cores, &recipe.step, backend)?;
     let mut needed = 0;
     for phase in octant_recipe::phases(&recipe, data)? {
         let plan = phase.step(&recipe.step, &mesh);

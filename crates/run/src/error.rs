@@ -54,6 +54,9 @@ pub enum RunError {
     /// A server cannot be reached.
     #[error(transparent)]
     Fetch(#[from] FetchError),
+    /// Processes that should train together do not.
+    #[error(transparent)]
+    Cluster(#[from] octant_cluster::ClusterError),
     /// A file cannot be written.
     #[error("cannot write {}: {source}", path.display())]
     File {

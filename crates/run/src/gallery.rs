@@ -9,14 +9,15 @@ use octant_archive::{Archive, Fit};
 use octant_data::{AnyImage, LabeledBox, Sample, SampleRng, Target, Transform};
 use octant_events::{Canvas, EventWriter, Value};
 use octant_imaging::Image;
-use octant_metrics::boxes::{PredictedBox, Rectangle, Suppression, suppress};
+use octant_metrics::boxes::{Rectangle, Suppression};
 use octant_metrics::images::psnr;
 use octant_predict::draw;
 use octant_recipe::{Data, Recipe, TaskEntry};
 use octant_runtime::{Backend, CompileOptions};
 use octant_tensor::HostTensor;
 use octant_train::step::{StepOptions, StepPlan};
-use octant_train::{Phase, Predictor, Session, Task, Values};
+use octant_train::{DetectedRows, FoundObject, Phase, PlacedOriginal, Predictor, RunProgress, Session, Task, Values};
+use octant_zoo::CellDetail;
 use octant_zoo::identity::Card;
 use std::path::Path;
 use std::sync::Arc;
@@ -50,13 +51,13 @@ struct Drawn {
 }
 
 impl Drawn {
-    fn values(&self) -> Vec<(String, Value)> {
-        let tagged = |(tag, canvas): (&str, &Canvas)| {
+    fn values(&self, tag: &str) -> Vec<(String, Value)> {
+        let tagged = |(tag, canvas): (String, &Canvas)| {
             let [width, height] = canvas.size();
-            (tag.to_string(), Value::Image { height, width, png: canvas.png() })
+            (tag, Value::Image { height, width, png: canvas.png() })
         };
-        let plain = self.plain.iter().map(|plain| ("predictions/plain", plain));
-        plain.chain([("predictions", &self.marked)]).map(tagged).collect()
+        let plain = self.plain.iter().map(|plain| (format!("{tag}/plain"), plain));
+        plain.chain([(tag.to_string(), &self.marked)]).map(tagged).collect()
     }
 }
 
@@ -102,25 +103,28 @@ impl Gallery {
         let bytes: Vec<u8> = images.iter().flat_map(|image| image.values().iter().copied()).collect();
         let predictions = predictor.predict(&HostTensor::new([count, dims[0], dims[1], dims[2]], &bytes)?)?.to_f64s();
         let (samples, names) = (&self.samples, &self.classes);
+        let (model, _) = octant_recipe::model(&self.recipe, self.outputs)?;
+        let detail = model.detector().map(|head| head.detail).unwrap_or_default();
+        let rows = DetectedRows { classes: self.classes.len(), detail, image: [dims[0], dims[1]] };
         let marked = match samples.iter().all(|sample| matches!(sample.target, Target::Image(_))) {
             true => draw_translated(samples, &images, &predictions, self.has_pairs()?),
             false if self.outputs > 1 && samples.iter().all(|sample| matches!(sample.target, Target::Mask(_))) => {
                 classes::draw(samples, &images, &predictions, names)
             }
-            false => draw_grid(samples, &images, &predictions, names, true),
+            false => draw_grid(samples, &images, &predictions, names, &rows, true),
         };
         let has_marks = samples.iter().any(|sample| match &sample.target {
             Target::Mask(mask) => mask.is_of_one_class(),
             target => matches!(target, Target::Boxes(_)),
         });
-        let plain = has_marks.then(|| draw_grid(samples, &images, &predictions, names, false));
+        let plain = has_marks.then(|| draw_grid(samples, &images, &predictions, names, &rows, false));
         Ok(Some(Drawn { marked, plain }))
     }
 
     /// The gallery of a run under way, for its event file.
     pub fn now(&self, phase: &Phase, session: &Session) -> Result<Vec<(String, Value)>> {
         let drawn = self.draw(phase.task.clone(), &session.evaluated()?)?;
-        Ok(drawn.map(|drawn| drawn.values()).unwrap_or_default())
+        Ok(drawn.map(|drawn| drawn.values("predictions")).unwrap_or_default())
     }
 
     /// The variables of a checkpoint by path.
@@ -132,14 +136,16 @@ impl Gallery {
         Ok(Values::of(&specs, loaded.values))
     }
 
-    /// The gallery of a run that is over: `plots/predictions.png`, and the same image in the event file. Where the network
-    /// makes images, `plots/progress.png` shows one of them over the epochs.
-    pub fn write(&self, run: &Path, epoch: u64) -> Result<()> {
+    /// The gallery of a run that is over: `plots/predictions.png`, and the same image in the event file, at the epoch whose weights
+    /// predicted. Where the network makes images, `plots/progress.png` shows one of them over the epochs.
+    pub fn write(&self, run: &Path, progress: &RunProgress) -> Result<()> {
         let Some(dims) = self.dims() else { return Ok(()) };
         // The checkpoint that `octant eval` uses: the best epoch, where there is one.
-        let [best, last] = ["best", "last"].map(|name| run.join("checkpoints").join(name).join("model.safetensors"));
-        let weights = if best.is_file() { best } else { last };
-        let archive = Archive::open(&weights)?;
+        let (epoch, kept, tag) = match &progress.best {
+            Some(best) => (best.epoch, "best", "best/predictions"),
+            None => (progress.epoch, "last", "predictions"),
+        };
+        let archive = Archive::open(&run.join("checkpoints").join(kept).join("model.safetensors"))?;
         let task = octant_recipe::task(&self.recipe, self.outputs, dims, Card::of(&archive).warm_up)?;
         let Some(drawn) = self.draw(task, &self.values(&archive)?)? else { return Ok(()) };
         make_folder(&run.join("plots"))?;
@@ -149,12 +155,19 @@ impl Gallery {
         if let Some(strip) = progress::draw(run, self.images()[0], target)? {
             strip.save(&run.join("plots/progress.png"))?;
         }
-        Ok(EventWriter::append(run)?.values(epoch, drawn.values())?)
+        Ok(EventWriter::append(run)?.values(epoch, drawn.values(tag))?)
     }
 }
 
 /// The grid; without `marks` its images are left as they are.
-fn draw_grid(samples: &[Sample], images: &[&Image<u8>], predictions: &[f64], names: &[String], marks: bool) -> Canvas {
+fn draw_grid(
+    samples: &[Sample],
+    images: &[&Image<u8>],
+    predictions: &[f64],
+    names: &[String],
+    reader: &DetectedRows,
+    marks: bool,
+) -> Canvas {
     let has_boxes = samples.iter().any(|sample| matches!(sample.target, Target::Boxes(_)));
     let factor = (if has_boxes { BOXES_SIDE } else { SIDE } / images[0].width().max(1)).max(1);
     let (width, height) = (images[0].width() * factor, images[0].height() * factor);
@@ -174,8 +187,8 @@ fn draw_grid(samples: &[Sample], images: &[&Image<u8>], predictions: &[f64], nam
         let prediction = &predictions[index * share..(index + 1) * share];
         let corner = [index % COLUMNS * cell[0] + 4, index / COLUMNS * cell[1] + 4];
         let target = marks.then_some(&sample.target);
-        canvas.image(corner, width, enlarged(image, factor, target, prediction, names).values());
-        let (predicted, truth, color) = captions(&sample.target, prediction, names);
+        canvas.image(corner, width, enlarged(image, factor, target, prediction, names, reader).values());
+        let (predicted, truth, color) = captions(&sample.target, prediction, names, reader);
         let short = |text: String| Canvas::fitted(&text, cell[0] - 8);
         canvas.letters([corner[0], corner[1] + height + 4], &short(predicted), color);
         canvas.letters([corner[0], corner[1] + height + 24], &short(truth), [60; 3]);
@@ -188,21 +201,23 @@ const SAME: f64 = 0.5;
 
 /// The boxes above the display threshold, in pixels of the network's image. Of several classes for one object the
 /// highest-scoring is shown: frames on top of each other cannot be read.
-fn found(prediction: &[f64], names: &[String]) -> Vec<PredictedBox> {
-    let rows: Vec<f32> = prediction.iter().map(|value| *value as f32).collect();
-    let mut shown: Vec<PredictedBox> = Vec::new();
-    for prediction in suppress(&rows, names.len(), &Suppression::prediction()) {
-        if shown.iter().all(|other| other.rectangle.iou(&prediction.rectangle) <= SAME) {
-            shown.push(prediction);
+fn found(prediction: &[f64], rows: &DetectedRows) -> Vec<FoundObject> {
+    let values: Vec<f32> = prediction.iter().map(|value| *value as f32).collect();
+    let mut shown: Vec<FoundObject> = Vec::new();
+    for object in rows.found(&values, &Suppression::prediction(), &PlacedOriginal::itself(rows.image)) {
+        let overlaps = |other: &FoundObject| other.found.rectangle.iou(&object.found.rectangle) > SAME;
+        // Upright boxes around rotated ones say little about whose they are.
+        if rows.detail == CellDetail::Angle || !shown.iter().any(overlaps) {
+            shown.push(object);
         }
     }
     shown
 }
 
 /// How many objects have a prediction of their class that overlaps them.
-fn right(found: &[PredictedBox], truth: &[LabeledBox]) -> usize {
+fn right(found: &[FoundObject], truth: &[LabeledBox]) -> usize {
     let mut free: Vec<&LabeledBox> = truth.iter().collect();
-    for prediction in found {
+    for prediction in found.iter().map(|object| &object.found) {
         let is_meant = |object: &&LabeledBox| {
             let object_box = Rectangle::of_corners([object.x0, object.y0, object.x1, object.y1].map(f64::from));
             object.class as usize == prediction.class && object_box.iou(&prediction.rectangle) > SAME
@@ -215,7 +230,7 @@ fn right(found: &[PredictedBox], truth: &[LabeledBox]) -> usize {
 }
 
 /// What was predicted, what is true, and the color that says whether they agree.
-fn captions(target: &Target, prediction: &[f64], names: &[String]) -> (String, String, [u8; 3]) {
+fn captions(target: &Target, prediction: &[f64], names: &[String], rows: &DetectedRows) -> (String, String, [u8; 3]) {
     let name = |class: usize| names.get(class).cloned().unwrap_or_else(|| class.to_string());
     match target {
         Target::Class(label) => {
@@ -223,6 +238,18 @@ fn captions(target: &Target, prediction: &[f64], names: &[String]) -> (String, S
             match best == *label as usize {
                 true => (name(best), String::new(), RIGHT),
                 false => (name(best), format!("is {}", name(*label as usize)), WRONG),
+            }
+        }
+        Target::Labels(labels) => {
+            let predicted: Vec<bool> = prediction.iter().map(|&score| score >= 0.5).collect();
+            let listed = |chosen: &[bool]| {
+                let names = chosen.iter().enumerate().filter(|(_, has)| **has).map(|(label, _)| name(label));
+                let text = names.collect::<Vec<_>>().join(" ");
+                if text.is_empty() { "none".to_string() } else { text }
+            };
+            match predicted == *labels {
+                true => (listed(&predicted), String::new(), RIGHT),
+                false => (listed(&predicted), format!("is {}", listed(labels)), WRONG),
             }
         }
         Target::Values(values) => (format!("{:.3}", prediction[0]), format!("is {:.3}", values[0]), INK),
@@ -236,7 +263,7 @@ fn captions(target: &Target, prediction: &[f64], names: &[String]) -> (String, S
             (format!("IoU {iou:.2}"), String::new(), INK)
         }
         Target::Boxes(boxes) => {
-            let found = found(prediction, names);
+            let found = found(prediction, rows);
             let right = right(&found, boxes);
             let wrong = match found.len() - right {
                 0 => String::new(),
@@ -256,13 +283,20 @@ fn enlarged(
     target: Option<&Target>,
     prediction: &[f64],
     names: &[String],
+    rows: &DetectedRows,
 ) -> Image<u8> {
     let is_marked =
         |row: usize, column: usize| prediction.get(row * image.width() + column).is_some_and(|score| *score >= MARKED);
     match target {
-        Some(Target::Boxes(truth)) => draw::boxes(image, factor, truth, &found(prediction, names), names),
+        Some(Target::Boxes(truth)) => {
+            let objects = found(prediction, rows).into_iter().map(|object| (object.found, object.detail));
+            let (boxes, details): (Vec<_>, Vec<_>) = objects.unzip();
+            draw::objects(image, factor, truth, &boxes, &details, names)
+        }
         Some(Target::Mask(truth)) => draw::mask(image, factor, is_marked, Some(&truth.labels)),
-        Some(Target::Class(_) | Target::Values(_) | Target::Image(_)) | None => draw::enlarged(image, factor),
+        Some(Target::Class(_) | Target::Labels(_) | Target::Values(_) | Target::Image(_)) | None => {
+            draw::enlarged(image, factor)
+        }
     }
 }
 

@@ -47,7 +47,7 @@ pub fn changes(before: &Table, after: &Table) -> Vec<SettingChange> {
     all.filter(|change| change.before != change.after).collect()
 }
 
-fn flattened(table: &Table) -> Vec<(String, Value)> {
+pub(crate) fn flattened(table: &Table) -> Vec<(String, Value)> {
     fn flatten(prefix: &str, value: &Value, into: &mut Vec<(String, Value)>) {
         let name = |key: &str| if prefix.is_empty() { key.to_string() } else { format!("{prefix}.{key}") };
         match value {
@@ -107,6 +107,11 @@ const HISTORY: &str = "history.toml";
 impl SampleLists {
     pub fn of(data: &octant_recipe::Data) -> SampleLists {
         SampleLists { train: Fingerprint::of(&*data.train), valid: Fingerprint::of(&*data.valid) }
+    }
+
+    /// Those of the training and the validation split.
+    pub fn fingerprints(&self) -> [&str; 2] {
+        [&self.train.fingerprint, &self.valid.fingerprint]
     }
 
     /// Those of the run that is there; runs of earlier versions have none.

@@ -5,10 +5,12 @@ use crate::gallery::Gallery;
 use crate::history::{self, Difference, SampleLists};
 use crate::mirror::{Mirrors, RunEnd};
 use crate::outcome::{finished_epochs, is_complete, unfinish};
+use crate::together::Together;
 use crate::{
     DeviceFacts, Observer, Result, Resumed, RunError, RunEvent, RunOutcome, RunStart, Stop, batch, introduction,
     network, plots,
 };
+use octant_cluster::Cluster;
 use octant_data::DataError;
 use octant_events::RunDirectory;
 use octant_recipe::{Data, Opened, Recipe, RecipeError, Surroundings, lints};
@@ -48,6 +50,8 @@ pub struct TrainJob {
     pub profile: bool,
     /// Write the programs of all steps into this folder.
     pub dump: Option<PathBuf>,
+    /// The processes that train together, where there are several; each of them makes this job.
+    pub cluster: Option<Arc<Cluster>>,
     /// Ends the run cleanly.
     pub stop: Stop,
 }
@@ -66,6 +70,7 @@ impl TrainJob {
             time: None,
             profile: false,
             dump: None,
+            cluster: None,
             stop: Stop::default(),
         }
     }
@@ -100,6 +105,16 @@ impl TrainJob {
     /// Everything that needs no device: finds the directory, the weights to start from and the data.
     pub fn prepare(mut self, surroundings: &dyn Surroundings) -> Result<PreparedRun> {
         let deadline = self.time.map(|time| Instant::now() + time);
+        let cluster = self.cluster.clone();
+        let together = cluster.as_deref().map(Together);
+        if together.is_some() && self.fits_batch.is_some() {
+            return Err(RunError::Refused(
+                "`batch_size` must be a number where several processes train together".into(),
+            ));
+        }
+        if let Some(together) = together.as_ref().filter(|together| !together.leads()) {
+            self.directory = Some(together.directory()?);
+        }
         octant_recipe::fix_paths(&mut self.recipe)?;
         let mut weights = None;
         if let Some(given) = &self.recipe.weights {
@@ -112,7 +127,17 @@ impl TrainJob {
         let path = octant_recipe::choose(self.directory.as_deref(), &self.folder, &self.recipe, self.fresh);
         let classes = if self.fresh { Vec::new() } else { octant_recipe::class_names(&path) };
         let data = octant_recipe::data(&self.recipe, &classes, surroundings)?;
-        Ok(PreparedRun { job: self, path, data, weights, deadline })
+        octant_recipe::settle_keypoints(&mut self.recipe, &*data.train);
+        let prepared = PreparedRun { job: self, path, data, weights, deadline };
+        if let Some(together) = together {
+            if together.leads() {
+                let path = std::path::absolute(&prepared.path);
+                let path = path.map_err(|source| RunError::File { path: prepared.path.clone(), source })?;
+                together.publish_directory(&path, prepared.is_finished()?.is_some())?;
+            }
+            together.agree(&prepared.job.recipe, &prepared.data)?;
+        }
+        Ok(prepared)
     }
 }
 
@@ -138,6 +163,22 @@ impl PreparedRun {
 
     /// What the run that is there came to, where nothing of it is left to be done.
     pub fn finished(&self) -> Result<Option<RunOutcome>> {
+        match self.together() {
+            Some(together) if !together.is_finished()? => Ok(None),
+            _ => self.is_finished(),
+        }
+    }
+
+    fn together(&self) -> Option<Together<'_>> {
+        self.job.cluster.as_deref().map(Together)
+    }
+
+    /// Whether this process writes the run directory.
+    fn leads(&self) -> bool {
+        self.together().is_none_or(|together| together.leads())
+    }
+
+    fn is_finished(&self) -> Result<Option<RunOutcome>> {
         if self.job.fresh || finished_epochs(&self.path).is_none() {
             return Ok(None);
         }
@@ -172,7 +213,8 @@ impl PreparedRun {
         if let Some(first) = warnings.first().filter(|_| self.job.strict) {
             return Err(RunError::Refused(format!("{first} (warnings are errors here)")));
         }
-        let gallery = self.job.recipe.run.gallery.map(|_| self.gallery(backend)).transpose()?;
+        let gallery = self.job.recipe.run.gallery.filter(|_| self.leads());
+        let gallery = gallery.map(|_| self.gallery(backend)).transpose()?;
         let plan = self.plan(backend, &mut notes)?;
         if self.job.stop.is_stopped() {
             return Err(RunError::Stopped);
@@ -190,7 +232,8 @@ impl PreparedRun {
         let start = self.start(&**backend, &plan, checkpoint.as_ref(), difference);
         self.introduce(&start, &plan, &mut directory)?;
         observer.event(&RunEvent::Started(&start));
-        let mirrors = Mirrors::start(&self.path, &self.job.recipe, checkpoint.is_some());
+        let mirrors =
+            self.leads().then(|| Mirrors::start(&self.path, &self.job.recipe, checkpoint.is_some())).flatten();
         let mut driver = Driver { observer, stop: self.job.stop.clone(), gallery, mirrors, run: self.path.clone() };
         let summary =
             run(&plan, directory, checkpoint, &mut driver).map_err(|error| with_way_back(error, &self.path))?;
@@ -231,6 +274,7 @@ impl PreparedRun {
         let mut plan = RunPlan {
             compile: CompileOptions { dump: self.job.dump.clone(), profile: self.job.profile },
             record: self.job.profile.then_some(RECORDED_STEPS),
+            cluster: self.job.cluster.clone(),
             deadline: self.deadline,
             ..octant_recipe::plan(recipe, &self.data, backend, known)?
         };
@@ -238,8 +282,25 @@ impl PreparedRun {
         Ok(plan)
     }
 
-    /// Begins or resumes the run directory. What cannot be resumed exactly is refused before anything is changed.
+    /// Begins or resumes the run directory, or follows the process that does.
     fn open(&self, plan: &RunPlan) -> Result<(Opened, Difference)> {
+        let Some(together) = self.together() else { return self.open_alone(plan) };
+        if together.leads() {
+            let (opened, difference) = self.open_alone(plan)?;
+            together.publish_opened(opened.checkpoint.as_ref().map(|checkpoint| checkpoint.progress.step))?;
+            return Ok((opened, difference));
+        }
+        let mut checkpoint = None;
+        together.opened(|| {
+            checkpoint = octant_recipe::resumable(&self.path, &self.job.recipe)?.map(|found| found.checkpoint);
+            Ok(checkpoint.as_ref().map(|checkpoint| checkpoint.progress.step))
+        })?;
+        let directory = RunDirectory::follow(&self.path)?;
+        Ok((Opened { directory, checkpoint, warning: None }, Difference::default()))
+    }
+
+    /// What cannot be resumed exactly is refused before anything is changed.
+    fn open_alone(&self, plan: &RunPlan) -> Result<(Opened, Difference)> {
         let (path, recipe) = (&self.path, &self.job.recipe);
         let found = if self.job.fresh { None } else { octant_recipe::resumable(path, recipe)? };
         let samples = SampleLists::of(&self.data);
@@ -306,12 +367,15 @@ impl PreparedRun {
     /// What a run leaves behind after its last step.
     fn finish(&self, summary: Summary, backend: &Arc<dyn Backend>, driver: &mut Driver) -> Result<RunOutcome> {
         let is_complete = is_complete(summary.ending);
+        if !self.leads() {
+            return RunOutcome::new(&self.path, &self.job.recipe, summary, &self.data);
+        }
         if let Some(mirrors) = driver.mirrors.take() {
             let end = if is_complete { RunEnd::Finished } else { RunEnd::Stopped };
             mirrors.end(end).iter().for_each(|warning| driver.observer.event(&RunEvent::Warning(warning)));
         }
         // An image is worth having, but not worth failing for after hours of training.
-        let draw = || self.gallery(backend)?.write(&self.path, summary.progress.epoch);
+        let draw = || self.gallery(backend)?.write(&self.path, &summary.progress);
         if is_complete && let Err(error) = draw() {
             driver.message(&format!("the image of predictions could not be made: {error}"));
         }

@@ -42,6 +42,7 @@ mod pace;
 mod packed;
 pub mod plots;
 pub mod search;
+mod together;
 mod trace;
 
 pub use advice::{NextStep, next_steps};

@@ -2,6 +2,7 @@
 
 mod boxes;
 mod classes;
+mod labels;
 mod masks;
 
 use crate::error::{make_folder, write as write_file};
@@ -83,6 +84,9 @@ pub fn findings(folder: &Path, findings: &Findings, names: &[String], samples: &
     if let Some(mistakes) = &findings.mistakes {
         numbers.insert("mistakes".into(), save_mistakes(folder, mistakes, samples)?);
     }
+    if let Some(found) = &findings.labels {
+        numbers.insert("labels".into(), labels::as_json(found, names));
+    }
     if let Some(report) = &findings.boxes {
         let mut found = boxes::as_json(report, names);
         found["curves"] = boxes::curves_json(report);
@@ -104,17 +108,22 @@ pub fn findings(folder: &Path, findings: &Findings, names: &[String], samples: &
 
 /// What an evaluation found about classes or boxes, as a table; none for tasks without either.
 pub fn findings_table(findings: &Findings, names: &[String]) -> Option<String> {
-    let Findings { boxes, overlaps, confusion, .. } = findings;
+    let Findings { boxes, overlaps, labels, confusion, .. } = findings;
     let boxes = boxes.as_ref().map(|report| boxes::table(report, names));
     let masks = || overlaps.as_ref().map(|overlaps| masks::table(overlaps, names));
-    boxes.or_else(masks).or_else(|| confusion.as_ref().map(|confusion| classes::table(confusion, names)))
+    let labels = || labels.as_ref().map(|labels| labels::table(labels, names));
+    boxes
+        .or_else(masks)
+        .or_else(labels)
+        .or_else(|| confusion.as_ref().map(|confusion| classes::table(confusion, names)))
 }
 
-/// The same for machines: `boxes` and, of masks, `classes`.
+/// The same for machines: `boxes`, of masks `classes`, of labels `labels`.
 pub fn findings_json(findings: &Findings, names: &[String]) -> serde_json::Map<String, Value> {
     let boxes = findings.boxes.as_ref().map(|report| boxes::as_json(report, names));
     let classes = findings.overlaps.as_ref().map(|overlaps| ("classes".into(), masks::as_json(overlaps, names)));
-    [("boxes".to_string(), boxes.into())].into_iter().chain(classes).collect()
+    let labels = findings.labels.as_ref().map(|labels| ("labels".into(), labels::as_json(labels, names)));
+    [("boxes".to_string(), boxes.into())].into_iter().chain(classes).chain(labels).collect()
 }
 
 /// The number of samples of each class: one bar per class, longest possible for the largest.

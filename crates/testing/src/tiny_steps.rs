@@ -113,19 +113,23 @@ fn task(model: &str) -> Arc<dyn Task> {
     let image = match entry.task {
         octant_zoo::ModelTask::Classify => [height, width, channels],
         octant_zoo::ModelTask::Segment => [32, 32, channels],
-        octant_zoo::ModelTask::Detect => [64, 64, channels],
+        octant_zoo::ModelTask::Detect
+        | octant_zoo::ModelTask::Instances
+        | octant_zoo::ModelTask::Pose
+        | octant_zoo::ModelTask::Rotated => [64, 64, channels],
         octant_zoo::ModelTask::Translate => [height, width, channels],
     };
     let format = ImageFormat { image, target: image, normalize: Some((vec![127.5; 3], vec![127.5; 3])) };
     match entry.task {
-        octant_zoo::ModelTask::Classify => {
-            Arc::new(Classify { model, image, normalize: None, smoothing: 0.0, mixed: false })
-        }
+        octant_zoo::ModelTask::Classify => Arc::new(Classify::new(model, image)),
         octant_zoo::ModelTask::Segment => {
             let loss = if model.classes() > 1 { SegmentLoss::usual(model.classes()) } else { MaskLoss::SlsIou.into() };
             Arc::new(Segment { model, image, normalize: None, loss, warm_up: false })
         }
-        octant_zoo::ModelTask::Detect => Arc::new(Detect::new(model, image, None, 8, 2)),
+        octant_zoo::ModelTask::Detect
+        | octant_zoo::ModelTask::Instances
+        | octant_zoo::ModelTask::Pose
+        | octant_zoo::ModelTask::Rotated => Arc::new(Detect::new(model, image, None, 8, 2)),
         octant_zoo::ModelTask::Translate if entry.family == "unet_generator" => Arc::new(Pix2Pix {
             generator: model,
             discriminator: Discriminator { layers: 2, width: 4, norm: GanNorm::Batch },

@@ -86,7 +86,7 @@ type Failure = Box<dyn std::error::Error>;
 
 fn task() -> Result<Arc<Classify>, Failure> {
     let model = octant_zoo::build("fashion-cnn-tiny", Some(10))?;
-    Ok(Arc::new(Classify { model, image: [28, 28, 1], normalize: None, smoothing: 0.0, mixed: false }))
+    Ok(Arc::new(Classify::new(model, [28, 28, 1])))
 }
 
 /// Milliseconds per step: by the clock, and of all threads together.
@@ -149,9 +149,11 @@ fn whole(backend: &Arc<dyn Backend>, data: &Arc<Ready>, stopwatch: &mut Stopwatc
         run: RunOptions { workers: 1, steps_per_epoch: Some(STEPS), ..RunOptions::default() },
         phases: vec![phase],
         train: data.clone(),
+        balance: None,
         valid: Arc::new(Ready::new(BATCH)),
         valid_transform: Arc::new(()),
         watched: Watched { metric: "val_loss".into(), smaller: true },
+        cluster: None,
         deadline: None,
         weights: Default::default(),
         config: String::new(),

@@ -3,20 +3,29 @@
 //! A checkpoint is a folder with `model.safetensors` (the evaluated weights, with the reference's names and layouts),
 //! `state.safetensors` (everything else that lives on the device), `progress.toml`, `config.toml`, and `checksums.txt`
 //! over all of them. It is written under a temporary name, read back, and renamed; the one before it stays as `.bak`.
+//! Where no process has all of the state, each writes its own parts of the first two: see [`together`].
+
+mod together;
+
+pub use together::{DeviceParts, Parts};
 
 use crate::step::{Role, TracedStep};
 use crate::values::Values;
-use crate::{RunProgress, TrainError, import};
+use crate::{RunProgress, TrainError};
 use octant_archive::{Archive, save_safetensors};
+use octant_cluster::Cluster;
 use octant_events::crc32c;
 use octant_graph::HostTensor;
 use octant_nn::VariableSpec;
 use std::fs::File;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 
-/// Host copies of everything on the device.
+/// Host copies of everything on the device, or of the parts of it that this process keeps.
 pub struct Snapshot {
+    /// The parts, where the state is divided among processes; then there is nothing in the other lists.
+    pub parts: Option<Parts>,
     /// The evaluated variables, with the reference's names and layouts.
     pub model: Vec<(String, HostTensor)>,
     /// The rest, with names and layouts of the step.
@@ -48,7 +57,8 @@ impl Checkpoint {
         verify(path)?;
         let text = std::fs::read_to_string(path.join(PROGRESS)).map_err(|error| unreadable(path, error))?;
         let progress = toml::from_str(&text).map_err(|error| unreadable(path, error.message()))?;
-        let (model, state) = (Archive::open(&path.join(MODEL))?, Archive::open(&path.join(STATE))?);
+        let state = if path.join(STATE).exists() { path.join(STATE) } else { together::state_in(path) };
+        let (model, state) = (Archive::open(&path.join(MODEL))?, Archive::open(&state)?);
         Ok(Checkpoint { path: path.to_path_buf(), model, state, progress })
     }
 
@@ -97,7 +107,7 @@ impl Checkpoint {
         // Companions are in the state, under their own names.
         for spec in variables.iter().filter(|spec| !spec.companion) {
             let name = if averaged { format!("{}#average", spec.path) } else { spec.path.clone() };
-            values.set(name, import(spec, &self.model)?);
+            values.set(name, together::import(spec, &self.model)?);
         }
         Ok(values)
     }
@@ -191,16 +201,25 @@ fn fill(folder: &Path, contents: &Contents) -> Result<(), String> {
             return Err(format!("{name} was read back with other values; check the disk"));
         }
     }
+    let lines = [MODEL, STATE].map(|name| checksum(folder, name)).into_iter().collect::<Result<_, _>>()?;
+    complete(folder, contents, lines)
+}
+
+/// The line of a file in the list of checksums, once it is on the disk.
+fn checksum(folder: &Path, name: &str) -> Result<String, String> {
+    let path = folder.join(name);
+    let bytes = std::fs::read(&path).map_err(|error| error.to_string())?;
+    File::open(&path).and_then(|file| file.sync_all()).map_err(|error| error.to_string())?;
+    Ok(format!("{:08x}  {name}", crc32c(&bytes)))
+}
+
+/// Writes what is no tensor, and the checksums of all files.
+fn complete(folder: &Path, contents: &Contents, mut lines: Vec<String>) -> Result<(), String> {
+    let text = |error: std::io::Error| error.to_string();
     let progress = toml::to_string(&contents.progress).map_err(|error| error.to_string())?;
     for (name, content) in [(PROGRESS, &progress), (CONFIG, &contents.config)] {
         std::fs::write(folder.join(name), content).map_err(text)?;
-    }
-    let mut lines = Vec::new();
-    for name in [MODEL, STATE, PROGRESS, CONFIG] {
-        let path = folder.join(name);
-        let bytes = std::fs::read(&path).map_err(text)?;
-        lines.push(format!("{:08x}  {name}", crc32c(&bytes)));
-        File::open(&path).and_then(|file| file.sync_all()).map_err(text)?;
+        lines.push(checksum(folder, name)?);
     }
     let lines = lines.join("\n");
     let path = folder.join(CHECKSUMS);
@@ -248,13 +267,22 @@ fn sync_folder(folder: &Path) -> std::io::Result<()> {
 /// Writes checkpoints while training continues; at most one at a time.
 pub struct CheckpointWriter {
     folder: PathBuf,
+    /// The processes that have parts of the state, and how many checkpoints they have written together.
+    cluster: Option<Arc<Cluster>>,
+    written: u64,
     under_way: Option<JoinHandle<Result<(), TrainError>>>,
 }
 
 impl CheckpointWriter {
     /// A writer into that folder.
     pub fn new(folder: &Path) -> CheckpointWriter {
-        CheckpointWriter { folder: folder.to_path_buf(), under_way: None }
+        CheckpointWriter { folder: folder.to_path_buf(), cluster: None, written: 0, under_way: None }
+    }
+
+    /// The same with other processes, which have parts of the state where it is divided; all begin the same checkpoints.
+    pub fn with(mut self, cluster: Option<Arc<Cluster>>) -> CheckpointWriter {
+        self.cluster = cluster;
+        self
     }
 
     /// Begins to write a checkpoint under one or more names, after the one before is done; the error is that one's.
@@ -264,11 +292,16 @@ impl CheckpointWriter {
         contents: impl FnOnce() -> Contents + Send + 'static,
     ) -> Result<(), TrainError> {
         let before = self.finish();
-        let folder = self.folder.clone();
+        let (folder, cluster) = (self.folder.clone(), self.cluster.clone());
+        self.written += 1;
+        let number = self.written;
         let thread = std::thread::Builder::new().name("checkpoint".into());
         let spawned = thread.spawn(move || {
             let contents = contents();
-            names.iter().try_for_each(|name| write(&folder, name, &contents).map(drop))
+            names.iter().try_for_each(|name| match (&contents.snapshot.parts, &cluster) {
+                (Some(parts), Some(cluster)) => together::write(&folder, name, &contents, parts, cluster, number),
+                _ => write(&folder, name, &contents).map(drop),
+            })
         });
         self.under_way =
             Some(spawned.map_err(|error| TrainError::Checkpoint(format!("no thread for the checkpoint: {error}")))?);

@@ -18,6 +18,8 @@ pub struct Classify {
     pub normalize: Option<Normalize>,
     /// Label smoothing.
     pub smoothing: f64,
+    /// What an image of each class counts in the training loss; empty: all alike.
+    pub weights: Vec<f64>,
     /// Images come mixed in pairs: every one has two labels and the share of the first.
     pub mixed: bool,
 }
@@ -31,6 +33,13 @@ const SUMS: usize = 4;
 /// Beyond this the matrix is larger than anyone can read, and slow to make.
 const LARGEST_CONFUSION: usize = 200;
 
+impl Classify {
+    /// Plain cross-entropy of a network over images as they are.
+    pub fn new(model: Box<dyn Model>, image: [usize; 3]) -> Classify {
+        Classify { model, image, normalize: None, smoothing: 0.0, weights: Vec::new(), mixed: false }
+    }
+}
+
 impl Task for Classify {
     fn inputs(&self, batch_size: usize) -> Inputs {
         let inputs = Inputs::images(batch_size, self.image).labels(self.model.classes()).mask();
@@ -41,15 +50,21 @@ impl Task for Classify {
         let [images, labels, mask, mixed @ ..] = batch else { unreachable!("a batch has the tensors of `inputs`") };
         let logits = self.logits(cx, images);
         let (_, predicted) = logits.arg_max(1);
+        let weights = self.training_weights(cx, &logits);
         let of_label = |labels: &Tensor| {
             let correct = predicted.equal(labels).convert(DType::F32);
-            (loss::cross_entropy(&logits, labels, self.smoothing), correct)
+            let losses = match &weights {
+                Some(weights) => loss::weighted_cross_entropy(&logits, labels, weights, self.smoothing),
+                None => (loss::cross_entropy(&logits, labels, self.smoothing), mask.clone()),
+            };
+            (losses, correct)
         };
-        let (losses, correct) = match mixed {
+        let ((losses, counts), correct) = match mixed {
             [partners, shares] => {
                 let (own, others) = (of_label(labels), of_label(partners));
                 let mixed = |own: Tensor, others: Tensor| own * shares + others * (1.0 - shares);
-                (mixed(own.0, others.0), mixed(own.1, others.1))
+                let counts = if weights.is_some() { mixed(own.0.1, others.0.1) } else { mask.clone() };
+                ((mixed(own.0.0, others.0.0), counts), mixed(own.1, others.1))
             }
             _ => of_label(labels),
         };
@@ -58,14 +73,23 @@ impl Task for Classify {
             true => classes::in_top_k(&logits, labels, mask, 5),
             false => mask.sum_all(),
         };
-        let mut sums = vector(&[(&losses * mask).sum_all(), correct.sum_all(), among_five, mask.sum_all()]);
+        // Weighted, the loss of a batch is Σ loss / Σ weight of its images' classes, and an epoch's the mean over its images.
+        let (loss, total) = match &weights {
+            Some(_) => {
+                let counts = (counts * mask).sum_all();
+                let loss = (&losses * mask).sum_all() / counts.max(&counts.scalar_like(1e-12));
+                (loss.clone(), loss * mask.sum_all())
+            }
+            None => (loss::mean(&losses, Some(mask)), (&losses * mask).sum_all()),
+        };
+        let mut sums = vector(&[total, correct.sum_all(), among_five, mask.sum_all()]);
         let mut predictions = None;
         if matches!(cx.mode(), Mode::Evaluate) && self.is_drawn() {
             let confusion = classes::confusion(labels, &predicted, mask, self.model.classes());
             sums = Tensor::concatenate(&[sums, confusion], 0);
             predictions = Some(logits.softmax(1));
         }
-        Outcome { predictions, ..Outcome::new(loss::mean(&losses, Some(mask)), sums) }
+        Outcome { predictions, ..Outcome::new(loss, sums) }
     }
 
     fn metrics(&self, sums: &[f64], training: bool) -> Vec<Metric> {
@@ -149,6 +173,14 @@ impl Classify {
     fn logits(&self, cx: &Context, images: &Tensor) -> Tensor {
         let images = normalized(images, &self.normalize).convert(cx.precision().dtype());
         self.model.forward(&cx.root(), &images).convert(DType::F32)
+    }
+
+    /// What an image of each class counts `[1, classes]`; validation counts all alike.
+    fn training_weights(&self, cx: &Context, logits: &Tensor) -> Option<Tensor> {
+        let is_used = matches!(cx.mode(), Mode::Train(_)) && !self.weights.is_empty();
+        let weights: Vec<f32> = self.weights.iter().map(|&weight| weight as f32).collect();
+        let weights = HostTensor::new([1, weights.len()], &weights).ok().filter(|_| is_used)?;
+        Some(logits.trace().constant(weights))
     }
 
     /// Whether an evaluation's confusion matrix and curves are plotted.

@@ -1,6 +1,10 @@
-//! Images into boxes with classes.
+//! Images into boxes with classes, and into what the network predicts beside them: masks, keypoints, rotations.
 
+mod details;
+mod found;
 mod watcher;
+
+pub use found::{DetectedRows, FoundObject, PlacedOriginal};
 
 use crate::{Inputs, Metric, Normalize, Observer, Outcome, Task, TrainError, normalized};
 use octant_data::{Batch, Position, SampleRng, Targets};
@@ -8,11 +12,14 @@ use octant_graph::{DType, HostTensor, Shape, Tensor};
 use octant_metrics::boxes::{Suppression, suppressed};
 use octant_metrics::vector;
 use octant_nn::loss::detection::{
-    Aligned, Cells, Head, TaskAligned, TransportLoss, Truth, transport, transport_predictions,
+    Aligned, Boxes, Cells, Distribution, Head, NoisyQueries, Queries, SetLoss, TaskAligned, TransportLoss, Truth,
+    keypoints_in_pixels, transport, transport_predictions,
 };
 use octant_nn::{Context, Mode};
 use octant_tensor::{AlignedBytes, Bytes};
-use octant_zoo::{BoxCode, DetectorHead, Model};
+use octant_zoo::{
+    BoxCode, BoxDistribution, CellDetail, DetectorHead, Model, SetObjects, SetPrediction, SetPredictions,
+};
 use std::sync::Arc;
 use watcher::BoxWatcher;
 
@@ -32,15 +39,14 @@ pub struct Detect {
     pub scaled_to: Option<usize>,
     /// What the losses of boxes, classes and distances count. Heads of YOLOX's kind have fixed ones.
     pub gains: [f64; 3],
+    /// What the losses of masks, keypoints, their visibility and angles count.
+    pub detail_gains: [f64; 4],
     /// The same for other sides and fewer slots, each compiled ahead.
     forms: Vec<Arc<Detect>>,
     /// Sides and slots of all forms, the first ones those of this one; a form for every pair.
     sides: Vec<usize>,
     slot_counts: Vec<usize>,
 }
-
-/// Box, class and distance losses, the loss per image, and how many batches there were.
-const SUMS: usize = 5;
 
 /// Samples, orders and mixtures use other streams of random numbers.
 const SIZE_STREAM: u64 = u64::MAX - 2;
@@ -51,6 +57,8 @@ const LAST_EPOCHS: u64 = 15;
 impl Detect {
     /// What the parts of the loss count by default.
     pub const GAINS: [f64; 3] = Aligned::GAINS;
+    /// What those of masks, keypoints, their visibility and angles count by default.
+    pub const DETAIL_GAINS: [f64; 4] = Aligned::DETAIL_GAINS;
 
     /// Images as they come, and one number of slots.
     pub fn new(
@@ -62,8 +70,9 @@ impl Detect {
     ) -> Detect {
         let model = model.into();
         let (sides, slot_counts) = (vec![image[0]], vec![slots]);
-        let gains = Detect::GAINS;
-        Detect { model, image, normalize, slots, epochs, scaled_to: None, gains, forms: vec![], sides, slot_counts }
+        let (gains, detail_gains) = (Detect::GAINS, Detect::DETAIL_GAINS);
+        let (scaled_to, forms) = (None, vec![]);
+        Detect { model, image, normalize, slots, epochs, scaled_to, gains, detail_gains, forms, sides, slot_counts }
     }
 
     /// Trains at several image sizes, one per batch at random, and with the fewest slots that hold a batch. `sides` are for square
@@ -75,7 +84,8 @@ impl Detect {
         let pairs = self.sides.iter().flat_map(|&side| slots.iter().map(move |&count| (side, count)));
         let form = |(side, slots): (usize, usize)| {
             let form = Detect::new(self.model.clone(), self.image, self.normalize.clone(), slots, self.epochs);
-            Arc::new(Detect { scaled_to: (side != native).then_some(side), gains: self.gains, ..form })
+            let scaled_to = (side != native).then_some(side);
+            Arc::new(Detect { scaled_to, gains: self.gains, detail_gains: self.detail_gains, ..form })
         };
         self.forms = pairs.skip(1).map(form).collect();
         self
@@ -98,6 +108,7 @@ impl Detect {
             strides: vec![8, 16, 32],
             code: BoxCode::Distances { bins: 16 },
             one_to_one: false,
+            detail: CellDetail::None,
         })
     }
 
@@ -111,48 +122,118 @@ impl Detect {
         Cells::new(images.trace(), [images.dim(1), images.dim(2)], &head.strides)
     }
 
-    /// What is minimized and its three parts. `epoch` is a scalar.
-    fn loss(&self, head: &DetectorHead, cells: &Cells, raw: &[Tensor], truth: &Truth, epoch: &Tensor) -> [Tensor; 4] {
+    /// What is minimized, and its parts in the order of [`details::loss_names`]. `epoch` is a scalar.
+    fn loss(
+        &self,
+        head: &DetectorHead,
+        cells: &Cells,
+        raw: &[Tensor],
+        truth: &Truth,
+        epoch: &Tensor,
+    ) -> (Tensor, Vec<Tensor>) {
         let BoxCode::Distances { bins } = head.code else {
             let parts = transport(cells, &raw[0], truth);
             let first_late = self.epochs.saturating_sub(LAST_EPOCHS) as f64;
             let late = epoch.greater_equal(&epoch.scalar_like(first_late)).convert(DType::F32);
             let [boxes, classes] = [parts.boxes * TransportLoss::BOX_GAIN, parts.objectness + parts.classes];
             let distances = parts.distances * late;
-            return [&boxes + &classes + &distances, boxes, classes, distances];
+            return (&boxes + &classes + &distances, vec![boxes, classes, distances]);
         };
         let images = truth.counts.sum_all();
         let of = |raw: &Tensor, assignment: TaskAligned| {
-            let parts = Aligned { assignment, bins }.loss(cells, raw, truth);
+            let parts = Aligned { assignment, bins, details: head.detail.columns() }.loss(cells, raw, truth);
             let [boxes, classes, distances] = self.gains;
-            let parts = [parts.boxes * boxes, parts.classes * classes, parts.distances * distances];
-            let total = (&parts[0] + &parts[1] + &parts[2]) * &images;
+            let plain = [parts.boxes * boxes, parts.classes * classes, parts.distances * distances];
+            let gains = details::gains(head.detail, self.detail_gains);
+            let more = parts.details.into_iter().zip(gains).map(|(part, gain)| part * gain);
+            let parts: Vec<Tensor> = plain.into_iter().chain(more).collect();
+            let total = parts.iter().skip(1).fold(parts[0].clone(), |total, part| total + part) * &images;
             (total, parts)
         };
         let (many, parts) = of(&raw[0], TaskAligned::MANY);
-        let (total, [boxes, classes, distances]) = match head.one_to_one {
+        match head.one_to_one {
             false => (many, parts),
             true => {
                 let (one, parts) = of(&raw[1], TaskAligned::ONE);
                 let share = many_share(epoch, self.epochs);
                 (many * &share + one * (1.0 - share), parts)
             }
-        };
-        [total, boxes, classes, distances]
+        }
     }
 
-    /// Corners in pixels and scores, `[n, cells, 4 + classes]`.
+    /// Corners in pixels, scores and details, `[n, cells, 4 + classes + details]`. Where details are coefficients of masks,
+    /// their prototypes follow, all numbers of an image in one row: `[n, 1, numbers]`. [`DetectedRows`] reads them.
     fn predictions(&self, head: &DetectorHead, cells: &Cells, raw: &[Tensor]) -> Tensor {
-        let raw = &raw[raw.len() - 1];
-        let (boxes, scores) = match head.code {
-            BoxCode::Distances { bins } => {
-                let pieces = Head::new(cells, raw, bins);
-                (pieces.pixels(cells), pieces.scores.logistic())
+        let bins = match head.code {
+            BoxCode::Distances { bins } => bins,
+            BoxCode::CenterSize => {
+                let (boxes, scores) = transport_predictions(cells, &raw[0]);
+                return Tensor::concatenate(&[boxes.corners(), scores], 2);
             }
-            BoxCode::CenterSize => transport_predictions(cells, raw),
+            BoxCode::Shares { .. } => {
+                let (boxes, scores) = set_predictions(cells, &raw[raw.len() - 1]);
+                return Tensor::concatenate(&[boxes.corners(), scores], 2);
+            }
         };
-        Tensor::concatenate(&[boxes.corners(), scores], 2)
+        let pieces = Head::new(cells, &raw[usize::from(head.one_to_one)], bins, head.detail.columns());
+        let (corners, scores) = (pieces.pixels(cells).corners(), pieces.scores.logistic());
+        match head.detail {
+            CellDetail::None => Tensor::concatenate(&[corners, scores], 2),
+            CellDetail::Keypoints { columns, .. } => {
+                Tensor::concatenate(&[corners, scores, keypoints_in_pixels(cells, &pieces.details, columns)], 2)
+            }
+            CellDetail::Angle => details::rotated_predictions(&pieces.rotated(cells).scaled(&cells.stride), scores),
+            CellDetail::Mask { .. } => {
+                let rows = Tensor::concatenate(&[corners, scores, pieces.details], 2);
+                let n = rows.dim(0);
+                let flat = |tensor: &Tensor| tensor.reshape(&[n, 1, tensor.shape().elements() / n]);
+                Tensor::concatenate(&[flat(&rows), flat(&raw[raw.len() - 1])], 2)
+            }
+        }
     }
+
+    /// How a row of predictions for images of that height and width is read.
+    fn rows(&self, image: [usize; 2]) -> DetectedRows {
+        DetectedRows { classes: self.model.classes(), detail: self.head().detail, image }
+    }
+}
+
+/// The objects as shares of the image's sides.
+fn set_objects(truth: &Truth, [height, width]: [usize; 2]) -> SetObjects {
+    SetObjects {
+        boxes: truth.shares([height, width]),
+        classes: truth.classes.convert(DType::I32),
+        exists: truth.exists.clone(),
+    }
+}
+
+/// What is minimized of sets of boxes, and its parts: boxes, classes and distances, those of distributions among them.
+fn set_loss(sets: &SetPredictions, truth: &Truth, image: [usize; 2]) -> [Tensor; 4] {
+    let queries = |layer: &SetPrediction| {
+        let (zero, one) = (layer.boxes.scalar_like(0.0), layer.boxes.scalar_like(1.0));
+        let distribution = layer
+            .distribution
+            .clone()
+            .map(|BoxDistribution { logits, first, bins, scale }| Distribution { logits, first, bins, scale });
+        Queries { boxes: layer.boxes.clamp(&zero, &one), logits: layer.logits.clone(), distribution }
+    };
+    let layers: Vec<Queries> = sets.layers.iter().map(queries).collect();
+    let (noisy, groups) = &sets.noisy;
+    let noisy = NoisyQueries { layers: noisy.iter().map(queries).collect(), groups: *groups };
+    let loss = SetLoss::new(&layers, Some(&noisy).filter(|noisy| noisy.groups > 0), truth, image);
+    let [boxes, classes, distances, local, distilled] = SetLoss::GAINS;
+    let of_distances = &loss.distances * distances + &loss.local * local + &loss.distilled * distilled;
+    [loss.total(), &loss.boxes * boxes, &loss.classes * classes, of_distances]
+}
+
+/// Corners in pixels and scores of a set.
+fn set_predictions(cells: &Cells, raw: &Tensor) -> (Boxes, Tensor) {
+    let column = |index: usize| raw.slice_axis(2, index, index + 1).reshape(&raw.dims()[..2]);
+    let [height, width] = cells.image.map(|side| side as f64);
+    let [x, y, wide, high] =
+        [column(0) * width, column(1) * height, column(2) * (0.5 * width), column(3) * (0.5 * height)];
+    let boxes = Boxes { x0: &x - &wide, y0: &y - &high, x1: x + wide, y1: y + high };
+    (boxes, raw.slice_axis(2, 4, raw.dim(2)).logistic())
 }
 
 /// How much the head that is trained with many cells per object counts: most at first, little at the end.
@@ -194,23 +275,44 @@ impl Task for Detect {
             _ => Err(TrainError::Data(NONE.into())),
         });
         let row = Shape::new(DType::F32, [batch_size]);
-        inputs.mask().with("epoch", row, |batch| {
+        let inputs = inputs.mask().with("epoch", row, |batch| {
             let rows = batch.indices.len();
             let epochs = vec![batch.position.epoch as f32; rows];
             HostTensor::new([rows], &epochs).map_err(|error| TrainError::Data(error.to_string()))
-        })
+        });
+        details::inputs(inputs, self.head().detail, batch_size, count, self.image)
     }
 
     fn outcome(&self, cx: &Context, batch: &[Tensor]) -> Outcome {
-        let [images, corners, classes, mask, epoch] = batch else {
+        let [images, corners, classes, mask, epoch, details @ ..] = batch else {
             unreachable!("a batch has the tensors of `inputs`")
         };
+        let native = images.dim(1);
         let (images, corners) = self.scaled(cx, normalized(images, &self.normalize), corners);
         let images = images.convert(cx.precision().dtype());
-        let raw = self.model.outputs(&cx.root(), &images, false);
         let (head, truth) = (self.head(), Truth::new(&corners, classes, mask));
         let cells = self.cells(&images, &head);
-        let [minimized, boxes, of_classes, distances] = self.loss(&head, &cells, &raw, &truth, &epoch.mean_all());
+        let (raw, (minimized, parts)) = match head.code {
+            BoxCode::Shares { .. } => {
+                let image = [images.dim(1), images.dim(2)];
+                let objects = set_objects(&truth, image);
+                let sets = self.model.sets(&cx.root(), &images, Some(&objects));
+                let [minimized, parts @ ..] = set_loss(&sets, &truth, image);
+                let last =
+                    sets.layers.last().map(|last| Tensor::concatenate(&[last.boxes.clone(), last.logits.clone()], 2));
+                (Vec::from_iter(last), (minimized, parts.to_vec()))
+            }
+            BoxCode::Distances { .. } | BoxCode::CenterSize => {
+                let raw = self.model.outputs(&cx.root(), &images, false);
+                let ratio = images.dim(1) as f64 / native as f64;
+                let truth = match details.first() {
+                    Some(details) => truth.clone().with(details::truth(details, head.detail, &raw, ratio)),
+                    None => truth.clone(),
+                };
+                let loss = self.loss(&head, &cells, &raw, &truth, &epoch.mean_all());
+                (raw, loss)
+            }
+        };
         let loss = match self.sums_over_images() {
             // Ultralytics minimizes the sum over images; reported per image, the loss does not follow the batch size.
             true => {
@@ -219,15 +321,16 @@ impl Task for Detect {
             }
             false => minimized.clone(),
         };
-        let sums = vector(&[boxes, of_classes, distances, loss.clone(), loss.full_like(1.0)]);
+        let sums = vector(&[parts, vec![loss.clone(), loss.full_like(1.0)]].concat());
         let predictions = matches!(cx.mode(), Mode::Evaluate).then(|| self.predictions(&head, &cells, &raw));
         Outcome { loss, predictions, ..Outcome::new(minimized, sums) }
     }
 
     fn metrics(&self, sums: &[f64], _: bool) -> Vec<Metric> {
-        let batches = sums[SUMS - 1].max(1.0);
-        let names = ["box_loss", "class_loss", "distance_loss", "loss"];
-        names.iter().zip(sums).map(|(name, sum)| (name.to_string(), sum / batches)).collect()
+        // The parts, the loss per image, and how many batches there were.
+        let batches = sums.last().copied().unwrap_or_default().max(1.0);
+        let names = details::loss_names(self.head().detail).iter().chain(&["loss"]);
+        names.zip(sums).map(|(name, sum)| (name.to_string(), sum / batches)).collect()
     }
 
     fn predict(&self, cx: &Context, images: &Tensor) -> Tensor {
@@ -252,23 +355,32 @@ impl Task for Detect {
 
     fn form_of(&self, batch: &Batch, seed: u64) -> usize {
         let Targets::Boxes { classes, .. } = &batch.targets else { return 0 };
-        if self.forms.is_empty() {
-            return 0;
-        }
-        let Position { epoch, batch: number, .. } = batch.position;
-        let side = SampleRng::new(seed, epoch, SIZE_STREAM).fork(number).below(self.sides.len());
         let listed = classes.dims()[1];
         let rows = classes.elements::<i32>().unwrap_or_default().chunks_exact(listed.max(1));
         let fullest = rows.map(|row| row.iter().filter(|&&class| class >= 0).count()).max().unwrap_or(0);
         let slots = self.slot_counts.iter().rposition(|&count| count >= fullest).unwrap_or(0);
-        side * self.slot_counts.len() + slots
+        self.form_of_part(batch, seed) + slots
     }
 
+    /// The size of images, with slots for the most objects.
+    fn form_of_part(&self, batch: &Batch, seed: u64) -> usize {
+        if self.forms.is_empty() {
+            return 0;
+        }
+        let Position { epoch, batch: number, .. } = batch.position;
+        SampleRng::new(seed, epoch, SIZE_STREAM).fork(number).below(self.sides.len()) * self.slot_counts.len()
+    }
+
+    /// What is predicted beside boxes is suppressed on the host.
     fn reduced(&self, predictions: &Tensor) -> Tensor {
-        suppressed(predictions, &self.suppression())
+        match self.head().detail {
+            CellDetail::None => suppressed(predictions, &self.suppression()),
+            _ => predictions.clone(),
+        }
     }
 
     fn observer(&self) -> Option<Box<dyn Observer>> {
-        Some(Box::new(BoxWatcher::new(self.model.classes(), self.suppression())))
+        let rows = self.rows([self.image[0], self.image[1]]);
+        Some(Box::new(BoxWatcher::new(rows, self.suppression())))
     }
 }

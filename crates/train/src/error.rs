@@ -33,6 +33,9 @@ pub enum TrainError {
     /// The devices have not enough memory.
     #[error("{0}")]
     OutOfMemory(String),
+    /// Other processes of the run are missing.
+    #[error(transparent)]
+    Cluster(#[from] octant_cluster::ClusterError),
     /// The loss is no longer a number.
     #[error("{0}")]
     NotFinite(String),

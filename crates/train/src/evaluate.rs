@@ -15,6 +15,7 @@ pub struct Evaluator {
     backend: Arc<dyn Backend>,
     task: Arc<dyn Task>,
     mesh: Mesh,
+    batch_size: usize,
     program: Box<dyn Executable>,
     variables: Vec<Buffer>,
     sums: usize,
@@ -32,7 +33,8 @@ impl Evaluator {
         let program = backend.compile(&traced.program, options)?;
         let variables = upload(&**backend, &plan.mesh, &traced, values)?;
         let (backend, task, mesh) = (backend.clone(), plan.task.clone(), plan.mesh.clone());
-        Ok(Evaluator { backend, task, mesh, program, variables, sums: traced.sums })
+        let batch_size = plan.step.batch_size;
+        Ok(Evaluator { backend, task, mesh, batch_size, program, variables, sums: traced.sums })
     }
 
     /// The metrics over all batches, and what can be plotted of them.
@@ -57,7 +59,7 @@ impl Evaluator {
         let mut upload = || {
             batches.next().map(|batch| {
                 let batch = batch?;
-                Ok((spread::upload(&*self.backend, &*self.task, &self.mesh, &batch)?, batch))
+                Ok((spread::upload(&*self.backend, &*self.task, &self.mesh, self.batch_size, &batch)?, batch))
             })
         };
         while let Some(next) = ahead.next(&mut upload) {

@@ -7,6 +7,9 @@ use octant_zoo::Preprocessing;
 
 type Source = Box<dyn Fn(&Batch) -> Result<HostTensor, TrainError>>;
 
+/// The input that says which rows count.
+const MASK: &str = "mask";
+
 struct Input {
     name: &'static str,
     shape: Shape,
@@ -53,7 +56,7 @@ impl Inputs {
     /// 1 for every row that counts, 0 for those that fill up the batch.
     pub fn mask(self) -> Inputs {
         let shape = self.row(DType::F32);
-        self.with("mask", shape, |batch| Ok(batch.mask.clone()))
+        self.with(MASK, shape, |batch| Ok(batch.mask.clone()))
     }
 
     /// The number of every image's class, below `classes`: a label outside of the head would silently learn nothing.
@@ -113,6 +116,21 @@ impl Inputs {
         })
     }
 
+    /// Whether every image has each of that many labels, as 1 and 0.
+    pub fn label_sets(self, count: usize) -> Inputs {
+        let shape = Shape::new(DType::F32, [self.batch_size, count]);
+        self.with("labels", shape, move |batch| match &batch.targets {
+            Targets::Labels(labels) if labels.dims().get(1) == Some(&count) => Ok(labels.clone()),
+            Targets::Labels(labels) => {
+                let found = labels.dims().get(1).copied().unwrap_or(0);
+                Err(TrainError::Data(format!(
+                    "the data has {found} labels, but the model has {count}; remove `classes`"
+                )))
+            }
+            _ => Err(wrong("the data set has no sets of labels; choose a recipe for classes or values")),
+        })
+    }
+
     /// How many tensors there are.
     pub fn count(&self) -> usize {
         self.list.len()
@@ -123,8 +141,16 @@ impl Inputs {
         self.list.iter().map(|input| (input.name, &input.shape))
     }
 
-    /// The tensors of a batch, in that order.
+    /// The tensors of a batch, in that order. One that is filled up with rows that do not count needs an input called `mask`, by
+    /// which they are distinguished from the others.
     pub fn tensors(&self, batch: &Batch) -> Result<Vec<HostTensor>, TrainError> {
+        let has_mask = self.list.iter().any(|input| input.name == MASK);
+        if !has_mask && batch.mask.to_f64s().contains(&0.0) {
+            return Err(wrong(
+                "the batch is filled up with rows that do not count, and the task would count them; add `.mask()` to its inputs \
+                 and weight its sums by it, or drop the last batch",
+            ));
+        }
         self.list.iter().map(|input| (input.source)(batch)).collect()
     }
 }
@@ -181,4 +207,26 @@ pub fn of_model(preprocessing: &Preprocessing) -> Option<Normalize> {
     let (mean, deviation): (Vec<f32>, Vec<f32>) = (bytes(&preprocessing.mean), bytes(&preprocessing.deviation));
     let as_they_are = mean.iter().all(|&mean| mean == 0.0) && deviation.iter().all(|&deviation| deviation == 1.0);
     (!as_they_are).then_some((mean, deviation))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
+mod tests {
+    use super::*;
+    use octant_data::{Glyphs, LastBatch, Loader, LoaderConfig};
+    use std::sync::Arc;
+
+    /// A task of one's own was evaluated on 992 of 1,000 images, or on some of them twice.
+    #[test]
+    fn rows_that_fill_up_a_batch_counted_where_a_task_has_no_mask() {
+        let config = LoaderConfig { last: LastBatch::Pad, batch_size: 8, ..LoaderConfig::default() };
+        let loader = Loader::new(Arc::new(Glyphs::new(12, 1)), Arc::new(()), config).unwrap();
+        let batches: Vec<Batch> = loader.epoch(0).map(Result::unwrap).collect();
+        let without = || Inputs::images(8, [28, 28, 1]).labels(10);
+        assert!(without().tensors(&batches[0]).is_ok());
+        let error = without().tensors(&batches[1]).unwrap_err().to_string();
+        assert!(error.contains("add `.mask()` to its inputs"), "{error}");
+        let masked = without().mask().tensors(&batches[1]).unwrap();
+        assert_eq!(masked[2].to_f64s(), [1.0, 1.0, 1.0, 1.0, 0.0, 0.0, 0.0, 0.0]);
+    }
 }

@@ -43,6 +43,9 @@ pub struct RunProgress {
     pub finished: bool,
     /// The values of the last finished epoch, by name.
     pub metrics: Vec<(String, f64)>,
+    /// The thresholds of labels that the last validation decided by or chose; none for other tasks.
+    #[serde(default)]
+    pub thresholds: Vec<f64>,
     /// Lengths of `metrics.csv`, `timing.csv` and the event file.
     pub lengths: [u64; 3],
 }

@@ -7,6 +7,7 @@ mod compiling;
 mod epoch;
 mod journal;
 mod plan;
+mod processes;
 mod programs;
 mod recording;
 mod rehearsal;
@@ -23,7 +24,7 @@ use crate::progress::PlateauState;
 use crate::session::{Compiler, SessionPrograms, UploadedBatch};
 use crate::step::{self, Role, StepPlan};
 use crate::values::Values;
-use crate::{Evaluator, Findings, Phase, Rate, RunProgress, Session, TrainError};
+use crate::{Evaluator, Findings, Phase, Rate, RunProgress, Session, TrainError, spread};
 use octant_data::{Batches, LastBatch, Loader, LoaderConfig, Mix, Position};
 use octant_events::RunDirectory;
 use octant_nn::schedule::Plateau;
@@ -32,6 +33,7 @@ use octant_zoo::identity::Card;
 use recording::Recorder;
 use report::Bottleneck;
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::time::Instant;
 
 /// Runs, or resumes, what is planned.
@@ -43,7 +45,7 @@ pub fn run(
 ) -> Result<Summary, TrainError> {
     plan.check()?;
     let is_new = from.is_none();
-    let writer = CheckpointWriter::new(&directory.path().join("checkpoints"));
+    let writer = CheckpointWriter::new(&directory.path().join("checkpoints")).with(plan.cluster.clone());
     let progress = from.as_ref().map(|checkpoint| checkpoint.progress.clone()).unwrap_or_default();
     let runner = Runner {
         plan,
@@ -115,11 +117,13 @@ struct Runner<'p, 'w> {
 
 impl<'p> Runner<'p, '_> {
     fn run(mut self, from: Option<Checkpoint>) -> Result<Summary, TrainError> {
+        let compiling = self.busy("compiling");
         let mut known = self.plan.weights.clone();
         let mut from = from;
         let begun = Instant::now();
         let mut programs = self.begin_to_compile()?;
         self.times.compile += begun.elapsed();
+        drop(compiling);
         let mut is_first = true;
         let ending = loop {
             let phase = &self.plan.phases[self.progress.phase];
@@ -149,7 +153,9 @@ impl<'p> Runner<'p, '_> {
         if self.recorder.is_some() {
             self.watcher.message("there were too few steps to record any after the first ones");
         }
+        self.busy("finishing").for_good();
         self.writer.finish()?;
+        self.wait_for_all("saved")?;
         let is_over = matches!(ending, Ending::Done | Ending::NoImprovement);
         if is_over {
             self.directory.events.finished(self.progress.epoch)?;
@@ -177,9 +183,9 @@ impl<'p> Runner<'p, '_> {
         let values = checkpoint.values(&step::evaluation(&step)?.variables, false)?;
         let evaluator = Evaluator::new(&self.plan.backend, &step, &self.plan.compile, &values)?;
         let loader = self.validation_loader(phase)?;
-        let (_, findings) = evaluator.run(loader.epoch(0).take_while(|_| !self.watcher.stops()))?;
+        let (_, findings) = evaluator.run(loader.epoch(0).take_while(|_| !self.stops_alone()))?;
         // Of a part of the data nothing is known.
-        Ok((!self.watcher.stops()).then_some(findings))
+        Ok((!self.stops_alone()).then_some(findings))
     }
 
     /// Puts the state of a phase in place, and waits for the program of its first step.
@@ -190,6 +196,7 @@ impl<'p> Runner<'p, '_> {
         known: &Values,
         from: Option<Checkpoint>,
     ) -> Result<Session, TrainError> {
+        let _busy = self.busy("compiling");
         let begun = Instant::now();
         let plan = self.plan;
         let step = phase.step(&plan.step, &plan.mesh);
@@ -206,7 +213,7 @@ impl<'p> Runner<'p, '_> {
         session.keep_losses();
         self.rehearsed = false;
         self.follow_compiler(phase, &mut session)?;
-        if std::mem::take(&mut self.is_new) {
+        if std::mem::take(&mut self.is_new) && self.leads() && !session.is_divided() {
             self.rehearse_checkpoint(&session)?;
         }
         if from.is_some() {
@@ -245,6 +252,7 @@ impl<'p> Runner<'p, '_> {
         first: &mut Session,
         later: &mut VecDeque<SessionPrograms>,
     ) -> Result<(), TrainError> {
+        let _busy = self.busy("compiling");
         let begun = Instant::now();
         let mut phases = self.plan.phases[self.progress.phase..].iter();
         let memory = |phase: &Phase, (training, evaluation): (MemoryPlan, Option<MemoryPlan>)| PhaseMemory {
@@ -306,13 +314,32 @@ impl<'p> Runner<'p, '_> {
         Ok(Feed { train, batches, ahead: Ahead::default(), steps, batch_size })
     }
 
+    /// The rows of batches that this process brings. All of them where something looks at every prediction of a validation.
+    fn rows(&self, training: bool, phase: &Phase, batch_size: usize) -> Range<usize> {
+        match !training && phase.evaluated().observer().is_some() {
+            true => 0..batch_size,
+            false => spread::rows_here(batch_size, &self.plan.mesh),
+        }
+    }
+
     fn loader(&self, training: bool, phase: &Phase, batch_size: usize) -> Result<Loader, TrainError> {
+        self.loader_of(training, phase, batch_size, self.rows(training, phase, batch_size))
+    }
+
+    fn loader_of(
+        &self,
+        training: bool,
+        phase: &Phase,
+        batch_size: usize,
+        rows: Range<usize>,
+    ) -> Result<Loader, TrainError> {
         let (dataset, transform, last) = match training {
             true => (&self.plan.train, &phase.transform, self.plan.run.last_batch),
             false => (&self.plan.valid, &self.plan.valid_transform, LastBatch::Pad),
         };
         let config = LoaderConfig {
             batch_size,
+            rows: Some(rows),
             seed: self.plan.run.seed,
             shuffle: training,
             last,
@@ -321,7 +348,8 @@ impl<'p> Runner<'p, '_> {
             mix: phase.options.mix.as_ref().filter(|_| training).map(Mix::from),
             ..LoaderConfig::default()
         };
-        Ok(Loader::new(dataset.clone(), transform.clone(), config)?)
+        let balance = self.plan.balance.clone().filter(|_| training);
+        Ok(Loader::balanced(dataset.clone(), transform.clone(), config, balance)?)
     }
 
     fn validation_loader(&self, phase: &Phase) -> Result<Loader, TrainError> {
@@ -344,8 +372,15 @@ impl<'p> Runner<'p, '_> {
     /// and the next one may succeed. The last one must, and [`CheckpointWriter::finish`] sees to that.
     fn checkpoint(&mut self, session: &mut Session, names: &'static [&'static str]) -> Result<(), TrainError> {
         let begun = Instant::now();
+        let _busy = self.busy("saving");
         self.write_losses(session, true)?;
+        if !self.leads() && !session.is_divided() {
+            self.watcher.checkpoint_begins(self.progress.step);
+            self.times.checkpoint += begun.elapsed();
+            return Ok(());
+        }
         let (lengths, mentioned) = self.directory.lengths()?;
+        let mentioned = if self.leads() { mentioned } else { Vec::new() };
         self.progress.set_file_lengths(lengths);
         self.progress.optimizer_batches = session.batches();
         self.progress.tracked_batches = Some(session.tracked());
@@ -354,6 +389,7 @@ impl<'p> Runner<'p, '_> {
         metadata.push(("step".into(), self.progress.step.to_string()));
         metadata.push(("epoch".into(), self.progress.epoch.to_string()));
         metadata.push(Card::phase_metadata(self.plan.phases[self.progress.phase].task.warms_up()));
+        metadata.extend(Card::thresholds_metadata(&self.progress.thresholds));
         let (progress, config) = (self.progress.clone(), self.plan.config.clone());
         let snapshot = session.snapshot()?;
         let contents = move || Contents { snapshot: snapshot(), progress, config, metadata, mentioned };

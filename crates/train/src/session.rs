@@ -164,8 +164,8 @@ impl Session {
 
     /// Starts to copy a batch to the devices, for the form that learns from it.
     pub(crate) fn upload_to_train(&self, batch: &Batch) -> Result<UploadedBatch, TrainError> {
-        let form = self.form_of(batch);
-        let buffers = spread::upload(&*self.backend, &*self.programs.forms[form].task, &self.mesh, batch)?;
+        let (form, size) = self.form_of(batch);
+        let buffers = spread::upload(&*self.backend, &*self.programs.forms[form].task, &self.mesh, size, batch)?;
         Ok(UploadedBatch { form, buffers })
     }
 
@@ -174,11 +174,19 @@ impl Session {
         self.train_form(batch.form, batch.buffers, rate)
     }
 
-    /// The form that learns from a batch. One of a size that nothing was compiled for is refused when the first one runs.
-    fn form_of(&self, batch: &Batch) -> usize {
-        let of_task = self.task.form_of(batch, self.seed);
-        let size = self.batch_sizes.iter().position(|&size| size == batch.indices.len()).unwrap_or(0);
-        size * (self.programs.forms.len() / self.batch_sizes.len()) + of_task
+    /// The form that learns from a batch, and how many images it takes. One of a size that nothing was compiled for is refused
+    /// when the first one runs.
+    fn form_of(&self, batch: &Batch) -> (usize, usize) {
+        let is_whole = |size: usize| size == batch.indices.len();
+        let is_part = |size: usize| spread::rows_here(size, &self.mesh).len() == batch.indices.len();
+        let sizes = &self.batch_sizes;
+        let size = sizes.iter().position(|&size| is_part(size)).or(sizes.iter().position(|&size| is_whole(size)));
+        let of_task = match self.mesh.process().is_alone() {
+            true => self.task.form_of(batch, self.seed),
+            false => self.task.form_of_part(batch, self.seed),
+        };
+        let size = size.unwrap_or(0);
+        (size * (self.programs.forms.len() / sizes.len()) + of_task, sizes[size])
     }
 
     /// The same for a batch that is already on the device, as benchmarks have it.
@@ -261,7 +269,8 @@ impl Session {
     /// Waits, and returns the task's images that show what was learned, by name. Empty unless they are
     /// [watched](Session::watch_samples).
     pub fn samples(&mut self, batch: &Batch) -> Result<Vec<(&'static str, HostTensor)>, TrainError> {
-        let uploaded = self.upload_batch(batch)?;
+        let rows = batch.indices.len();
+        let uploaded = spread::upload(&*self.backend, &*self.task, &self.mesh, rows, batch)?;
         let Some(Samples { program, names, reads }) = &mut self.samples else { return Ok(Vec::new()) };
         let variables = reads.iter().map(|&entry| self.state.buffers[entry].clone());
         let inputs: Vec<Buffer> = variables.chain(uploaded).collect();
@@ -324,9 +333,9 @@ impl Session {
         Ok(Values::of(&specs, values))
     }
 
-    /// Starts to copy a batch to the device.
+    /// Starts to copy a batch of the usual size to the device: all of its rows, or those of this process.
     pub fn upload_batch(&self, batch: &Batch) -> Result<Vec<Buffer>, TrainError> {
-        spread::upload(&*self.backend, &*self.task, &self.mesh, batch)
+        spread::upload(&*self.backend, &*self.task, &self.mesh, self.batch_sizes[0], batch)
     }
 
     fn sums(&self) -> Result<Vec<f64>, TrainError> {

@@ -2,22 +2,27 @@
 //!
 //! A batch need not divide over the devices: rows that hold nothing are added until it does, and the first thing that
 //! the program does is to cut them off again. What follows knows only the real rows, so losses, gradients and the
-//! statistics of norms are those of one device; spreading the rows that are left is the compiler's business.
+//! statistics of norms are those of one device; spreading the rows that are left is the compiler's business. Where devices
+//! belong to several processes, each brings the rows that its own devices hold.
 
 use crate::{Task, TrainError};
 use octant_data::Batch;
 use octant_graph::{HostTensor, Shape};
 use octant_runtime::{Axis, Backend, Buffer, Mesh, Sharding};
 use octant_tensor::{AlignedBytes, Bytes};
+use std::ops::Range;
 
 /// The rows of a batch with those that make it divide over the devices.
 pub(crate) fn rows(batch_size: usize, mesh: &Mesh) -> usize {
     batch_size.next_multiple_of(mesh.batch_parts())
 }
 
-/// How the tensors of a batch lie.
-pub(crate) fn of_batch(mesh: &Mesh) -> Sharding {
-    Sharding::split(0, mesh.batch_axes())
+/// How a tensor of a batch lies: images and masks also in strips of their height, where devices divide that.
+pub(crate) fn of_batch(shape: &Shape, mesh: &Mesh) -> Sharding {
+    let rows = Sharding::split(0, mesh.batch_axes());
+    let strips = mesh.length(Axis::Spatial);
+    let is_image = shape.rank() == 4 && strips > 1 && shape.dims()[1].is_multiple_of(strips);
+    if is_image { rows.and(1, [Axis::Spatial]) } else { rows }
 }
 
 /// How a tensor lies of which no device needs more than its part: cut along its longest dimension that these axes divide, if
@@ -38,18 +43,36 @@ pub(crate) fn of_variable(shape: &Shape, mesh: &Mesh, least_kib: usize) -> Shard
     }
 }
 
-/// Starts to copy a batch to the devices.
+/// The rows of a batch of that many images that this process brings.
+pub(crate) fn rows_here(batch_size: usize, mesh: &Mesh) -> Range<usize> {
+    let here = mesh.rows_here(rows(batch_size, mesh));
+    here.start.min(batch_size)..here.end.min(batch_size)
+}
+
+/// Starts to copy a batch of `batch_size` images to the devices; `batch` has all of its rows, or those of this process.
 pub(crate) fn upload(
     backend: &dyn Backend,
     task: &dyn Task,
     mesh: &Mesh,
+    batch_size: usize,
     batch: &Batch,
 ) -> Result<Vec<Buffer>, TrainError> {
+    let given = batch.mask.dims()[0];
+    // A single process always has all rows, also of a batch whose size the program does not expect, which it refuses.
+    let is_whole = mesh.process().is_alone() || given == batch_size;
     let one = |tensor: &HostTensor| -> Result<Buffer, TrainError> {
-        let rows = rows(tensor.dims()[0], mesh);
-        Ok(backend.upload(&with_rows(tensor, rows)?, mesh, &of_batch(mesh))?)
+        if is_whole {
+            let tensor = with_rows(tensor, rows(given, mesh))?;
+            return Ok(backend.upload(&tensor, mesh, &of_batch(tensor.shape(), mesh))?);
+        }
+        let padded = rows(batch_size, mesh);
+        let (here, mut dims) = (mesh.rows_here(padded), tensor.dims().to_vec());
+        dims[0] = padded;
+        let whole = tensor.shape().with_dims(dims);
+        let sharding = of_batch(&whole, mesh);
+        Ok(backend.upload_rows(&with_rows(tensor, here.len())?, here.start, &whole, mesh, &sharding)?)
     };
-    task.inputs(batch.mask.dims()[0]).tensors(batch)?.iter().map(one).collect()
+    task.inputs(given).tensors(batch)?.iter().map(one).collect()
 }
 
 /// The tensor with zeros behind its last row.
@@ -80,6 +103,16 @@ mod tests {
             (padded.dims(), padded.elements::<u8>().expect("bytes")),
             (&[4, 2][..], &[1, 2, 3, 4, 5, 6, 0, 0][..])
         );
+    }
+
+    #[test]
+    fn every_real_row_is_brought_by_one_process() {
+        let rows = |batch_size: usize| -> Vec<Range<usize>> {
+            let mesh = |rank: usize| Mesh::new(8).across(octant_runtime::Process { rank, ranks: 4 });
+            (0..4).map(|rank| rows_here(batch_size, &mesh(rank))).collect()
+        };
+        assert_eq!(rows(16), [0..4, 4..8, 8..12, 12..16]);
+        assert_eq!(rows(13), [0..4, 4..8, 8..12, 12..13]);
     }
 
     #[test]

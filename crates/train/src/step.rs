@@ -24,7 +24,7 @@ use layout::Layout;
 use octant_graph::passes::Int8Ranges;
 use octant_graph::{DType, Shape, Tensor, Trace};
 use octant_nn::{Context, Mode, Optimizer, Training, VariableSpec};
-use octant_runtime::{Mesh, Program};
+use octant_runtime::{Mesh, Program, Sharding};
 use rules::Rules;
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -196,9 +196,13 @@ pub fn training(plan: &StepPlan) -> Result<TracedStep, TrainError> {
     let inputs: Vec<Tensor> = inputs.into_iter().chain(batch_inputs).chain(scalars.in_order()).collect();
     let mut program = program("training step", trace, &inputs, &outputs, 0..state, plan)?;
     for (index, entry) in entries.iter().enumerate() {
-        let sharding = match entry.role.is_of_optimizer() && plan.step.shard_optimizer {
-            true => spread::in_parts(&entry.shape, &plan.mesh, &plan.mesh.batch_axes()),
-            false => spread::of_variable(&entry.shape, &plan.mesh, plan.step.fsdp_from),
+        let sharding = match entry.role {
+            // The host begins them anew and reads them.
+            Role::Sums => Sharding::REPLICATED,
+            role if role.is_of_optimizer() && plan.step.shard_optimizer => {
+                spread::in_parts(&entry.shape, &plan.mesh, &plan.mesh.batch_axes())
+            }
+            _ => spread::of_variable(&entry.shape, &plan.mesh, plan.step.fsdp_from),
         };
         (program.inputs[index], program.outputs[index]) = (sharding.clone(), sharding);
     }
@@ -244,6 +248,9 @@ fn program(
     for (sharding, shape) in program.inputs.iter_mut().zip(&shapes).take(variables) {
         *sharding = spread::of_variable(shape, &plan.mesh, plan.step.fsdp_from);
     }
-    program.inputs[first_batch..][..plan.task.inputs(1).count()].fill(spread::of_batch(&plan.mesh));
+    let batch = first_batch..first_batch + plan.task.inputs(1).count();
+    for (sharding, shape) in program.inputs[batch.clone()].iter_mut().zip(&shapes[batch]) {
+        *sharding = spread::of_batch(shape, &plan.mesh);
+    }
     Ok(program)
 }

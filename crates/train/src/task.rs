@@ -1,12 +1,13 @@
 //! What is learned.
 
 use crate::{Inputs, TrainError};
-use octant_data::Batch;
+use octant_data::{Batch, ObjectDetail};
 use octant_graph::{HostTensor, Tensor};
 use octant_metrics::Roc;
 use octant_metrics::boxes::{BoxReport, PredictedBox};
 use octant_metrics::classes::Confusion;
 use octant_metrics::confidence::{Calibration, Mistake};
+use octant_metrics::labels::LabelScore;
 use octant_metrics::pixels::ClassOverlap;
 use octant_nn::Context;
 use std::sync::Arc;
@@ -107,6 +108,11 @@ pub trait Task: Send + Sync + 'static {
         0
     }
 
+    /// The same where other processes have other rows of the batch: all must choose alike, so the content must not decide.
+    fn form_of_part(&self, batch: &Batch, seed: u64) -> usize {
+        self.form_of(batch, seed)
+    }
+
     /// A host-side look at every prediction of an evaluation, for metrics that are no sums.
     fn observer(&self) -> Option<Box<dyn Observer>> {
         None
@@ -126,11 +132,21 @@ pub trait Observer {
         Findings::default()
     }
 
-    /// The predicted boxes that were counted, with the number of their sample in the data set, in the pixels that they were
-    /// evaluated in.
-    fn boxes(&self) -> Vec<(u64, &[PredictedBox])> {
+    /// The predicted objects that were counted, in the pixels that they were evaluated in.
+    fn boxes(&self) -> Vec<CountedObjects<'_>> {
         Vec::new()
     }
+}
+
+/// The predicted objects of one sample that an evaluation counted.
+#[derive(Debug, Clone, Copy)]
+pub struct CountedObjects<'a> {
+    /// The number of the sample in the data set.
+    pub index: u64,
+    /// Their boxes.
+    pub boxes: &'a [PredictedBox],
+    /// What else was predicted, for each; empty where there is nothing.
+    pub details: &'a [ObjectDetail],
 }
 
 /// What an evaluation found that is more than a number.
@@ -140,6 +156,8 @@ pub struct Findings {
     pub confusion: Option<Confusion>,
     /// Masks: how predictions and labels overlap, by class.
     pub overlaps: Option<Vec<ClassOverlap>>,
+    /// Labels of which images have any number: what their scores are worth, and the thresholds that decide.
+    pub labels: Option<Vec<LabelScore>>,
     /// What every threshold would catch.
     pub roc: Option<Roc>,
     /// Boxes: everything that was found out about them.
@@ -156,6 +174,7 @@ impl Findings {
         Findings {
             confusion: self.confusion.or(other.confusion),
             overlaps: self.overlaps.or(other.overlaps),
+            labels: self.labels.or(other.labels),
             roc: self.roc.or(other.roc),
             boxes: self.boxes.or(other.boxes),
             calibration: self.calibration.or(other.calibration),

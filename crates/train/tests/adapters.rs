@@ -37,7 +37,7 @@ fn probabilities(backend: &Arc<dyn Backend>, model: Box<dyn Model>, weights: &Ar
     let loaded = octant_zoo::weights::load(weights, &*model, &specs, 0);
     assert!(loaded.matching.is_exact(), "{}", loaded.matching);
     let values = Values::of(&specs, loaded.values);
-    let task = Classify { model, image: [28, 28, 1], normalize: None, smoothing: 0.0, mixed: false };
+    let task = Classify::new(model, [28, 28, 1]);
     let predictor =
         Predictor::new(backend, &StepPlan::new(Arc::new(task), 4), &CompileOptions::default(), &values).unwrap();
     let pixels: Vec<u8> = (0..4 * 28 * 28).map(|index| (index * index % 251) as u8).collect();

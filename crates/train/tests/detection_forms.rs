@@ -36,6 +36,7 @@ fn batch(number: u64, boxes: usize) -> Batch {
         targets: Targets::Boxes {
             corners: HostTensor::new([2, 64, 4], &corners).unwrap(),
             classes: HostTensor::new([2, 64], &classes).unwrap(),
+            details: None,
             ground_truth: Vec::new(),
         },
         mask: HostTensor::new([2], &[1f32; 2]).unwrap(),
@@ -77,7 +78,12 @@ fn doubled(batch: &Batch) -> Batch {
     Batch {
         position: batch.position,
         images: twice(&batch.images),
-        targets: Targets::Boxes { corners: twice(corners), classes: twice(classes), ground_truth: Vec::new() },
+        targets: Targets::Boxes {
+            corners: twice(corners),
+            classes: twice(classes),
+            details: None,
+            ground_truth: Vec::new(),
+        },
         mask: twice(&batch.mask),
         valid: 4,
         indices: vec![0, 1, 0, 1],

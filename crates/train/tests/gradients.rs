@@ -14,7 +14,7 @@ use std::sync::Arc;
 fn a_step_of_plain_descent_moves_the_weights_by_the_gradients() {
     const RATE: f64 = 0.125;
     let model = octant_zoo::build("fashion-cnn-tiny", Some(10)).unwrap();
-    let task = Classify { model, image: [28, 28, 1], normalize: None, smoothing: 0.0, mixed: false };
+    let task = Classify::new(model, [28, 28, 1]);
     let backend = CpuBackend::with_threads(1).unwrap().shared();
     let optimizer = Optimizer::named("sgd").unwrap();
     let phase = PhaseOptions { optimizer, train: Trainable::Head, ..PhaseOptions::default() };

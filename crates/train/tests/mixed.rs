@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 fn task(mixed: bool) -> Classify {
     let model = octant_zoo::build("fashion-cnn-tiny", Some(10)).unwrap();
-    Classify { model, image: [28, 28, 1], normalize: None, smoothing: 0.1, mixed }
+    Classify { smoothing: 0.1, mixed, ..Classify::new(model, [28, 28, 1]) }
 }
 
 fn loader(mix: Option<Mix>) -> Loader {

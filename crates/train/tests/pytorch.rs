@@ -57,13 +57,8 @@ fn classifier(name: &str, image: [usize; 3]) -> Classify {
     let mut model = octant_zoo::build(name, Some(10)).unwrap();
     model.set_drop(0.0, 0.0);
     let channels = image[2];
-    Classify {
-        model,
-        image,
-        normalize: Some((vec![127.5; channels], vec![127.5; channels])),
-        smoothing: 0.0,
-        mixed: false,
-    }
+    let normalize = Some((vec![127.5; channels], vec![127.5; channels]));
+    Classify { normalize, ..Classify::new(model, image) }
 }
 
 /// Every variable with the weights of the golden figures.

@@ -19,7 +19,7 @@ fn batch_of(batch_size: usize) -> Batch {
 #[test]
 fn a_batch_of_another_size_is_refused_with_both_shapes() {
     let model = octant_zoo::build("fashion-cnn-tiny", Some(10)).unwrap();
-    let task = Classify { model, image: [28, 28, 1], normalize: None, smoothing: 0.0, mixed: false };
+    let task = Classify::new(model, [28, 28, 1]);
     let backend = CpuBackend::with_threads(1).unwrap().shared();
     let plan = StepPlan::new(Arc::new(task), 16).with_optimizer(Optimizer::named("sgd").unwrap());
     let mut session = Session::new(&backend, &plan, &CompileOptions::default(), 4).unwrap();
@@ -32,7 +32,7 @@ fn a_batch_of_another_size_is_refused_with_both_shapes() {
 #[test]
 fn a_refused_batch_took_the_state_with_it() {
     let model = octant_zoo::build("fashion-cnn-tiny", Some(10)).unwrap();
-    let task = Classify { model, image: [28, 28, 1], normalize: None, smoothing: 0.0, mixed: false };
+    let task = Classify::new(model, [28, 28, 1]);
     let backend = CpuBackend::with_threads(1).unwrap().shared();
     let plan = StepPlan::new(Arc::new(task), 16).with_optimizer(Optimizer::named("sgd").unwrap());
     let trained = |refused: &[usize]| {

@@ -11,7 +11,7 @@ use std::sync::Arc;
 /// The training step of DINOv2's largest ViT, 1.1 billion parameters, which no single accelerator trains with Adam.
 fn giant(devices: usize, fsdp: usize) -> Program {
     let model = octant_zoo::build("vit_giant_patch14_dinov2", Some(1000)).unwrap();
-    let task = Classify { model, image: [56, 56, 3], normalize: None, smoothing: 0.0, mixed: false };
+    let task = Classify::new(model, [56, 56, 3]);
     let plan = StepPlan {
         mesh: Mesh::along([(Axis::Data, devices / fsdp), (Axis::Fsdp, fsdp)]),
         step: StepOptions { batch_size: devices, fsdp, ..StepOptions::default() },

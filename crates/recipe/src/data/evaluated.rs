@@ -1,6 +1,8 @@
 //! Data that a finished network is evaluated on.
 
-use super::{Open, SourceEntry, Splits, Surroundings, held_out, left_out, open_files, outputs, splits};
+use super::{
+    Open, SourceEntry, Splits, Surroundings, held_out, left_out, open_files, outputs, refuse_other_labels, splits,
+};
 use crate::{Recipe, Result, ValidationPart};
 use octant_data::{DataError, Dataset, Matched};
 use std::path::Path;
@@ -57,6 +59,7 @@ pub fn evaluation_data(
     let (dataset, remark) = Matched::by_name(dataset, &classes, "the data", "the run")?;
     remarks.extend(remark);
     let outputs = outputs(&*dataset, &classes)?;
+    refuse_other_labels(recipe, &*dataset)?;
     Ok(EvaluationData { dataset, total, outputs, classes, remarks })
 }
 

@@ -2,6 +2,7 @@
 
 use crate::Result;
 use crate::error::refuse;
+use octant_data::decode::ChooseWindow;
 use octant_data::{DataError, Dataset, Sample};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -73,6 +74,10 @@ impl Dataset for Subset {
 
     fn get(&self, index: usize) -> Result<Sample, DataError> {
         self.of.get(self.indices[index])
+    }
+
+    fn window(&self, index: usize, choose: &mut ChooseWindow) -> Option<Result<Sample, DataError>> {
+        self.of.window(self.indices[index], choose)
     }
 
     fn class_names(&self) -> &[String] {

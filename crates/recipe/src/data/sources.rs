@@ -2,11 +2,13 @@
 
 use super::synthetic;
 use crate::error::refuse;
-use crate::{BadLabels, DataSource, Recipe, Result, ValidationPart, nearest};
+use crate::{BadLabels, DataSource, Recipe, Result, TaskEntry, ValidationPart, nearest};
 use octant_data::decode::DecodeOptions;
 use octant_data::detection::{self, LabelRule};
 use octant_data::readers::tfrecord::{RecordTarget, TfRecordKeys};
-use octant_data::readers::{Cifar, FolderDataset, IdxDataset, ImagePairs, MaskRules, Split, TableDataset, open_masks};
+use octant_data::readers::{
+    Cifar, FolderDataset, IdxDataset, ImagePairs, LabeledImages, MaskRules, Split, TableDataset, open_masks,
+};
 use octant_data::{DataError, Dataset, Glyphs, Matched};
 use std::path::Path;
 use std::sync::Arc;
@@ -65,7 +67,7 @@ const fn files(
 }
 
 /// Every kind of data.
-pub const SOURCES: [SourceEntry; 18] = [
+pub const SOURCES: [SourceEntry; 24] = [
     SourceEntry {
         kind: "glyphs",
         about: "line drawings of ten kinds",
@@ -86,12 +88,32 @@ pub const SOURCES: [SourceEntry; 18] = [
         synthetic::semantic,
     ),
     synthetic("shapes", "colored shapes of four classes", RecordTarget::Class, synthetic::shapes),
+    synthetic(
+        "shape-sets",
+        "colored shapes of four classes, several per image, with the classes that are there",
+        RecordTarget::Labels,
+        synthetic::shape_sets,
+    ),
     synthetic("discs", "discs that are to be counted", RecordTarget::Values, synthetic::discs),
     synthetic(
         "scenes",
         "scenes of textured shapes that hide each other, with their boxes",
         RecordTarget::Boxes,
         synthetic::scenes,
+    ),
+    synthetic(
+        "instances",
+        "the same scenes with the outlines of the shapes",
+        RecordTarget::Boxes,
+        synthetic::instances,
+    ),
+    synthetic("figures", "people as stick figures with keypoints", RecordTarget::Boxes, synthetic::figures),
+    synthetic("vehicles", "ships and trucks with rotated boxes", RecordTarget::Boxes, synthetic::vehicles),
+    synthetic(
+        "moving",
+        "frames of scenes whose shapes move and hide each other, with their boxes",
+        RecordTarget::Boxes,
+        synthetic::moving,
     ),
     synthetic(
         "outlines",
@@ -168,12 +190,34 @@ pub const SOURCES: [SourceEntry; 18] = [
         },
     ),
     files(
+        "labels",
+        "the folder with train.csv and test.csv (or .tsv, .json, .jsonl, .txt) that list images with any number of labels each, \
+         or with one such file",
+        &["validate_on", "columns", "separator"],
+        RecordTarget::Labels,
+        |folder, split, recipe| {
+            let rules = (&recipe.data.columns[..], recipe.data.separator.as_deref());
+            Ok(Arc::new(LabeledImages::open_separated(folder, split, rules, eight_bits())?))
+        },
+    ),
+    files(
         "table",
         "the folder with train.csv and test.csv, or with one table",
         &["validate_on", "columns"],
         RecordTarget::Values,
         |folder, split, recipe| {
-            Ok(Arc::new(TableDataset::open_split(folder, split, &recipe.data.columns, eight_bits())?))
+            let columns = &recipe.data.columns;
+            let table = TableDataset::open_split(folder, split, columns, eight_bits())?;
+            // Numbers that are all 0 and 1 are nearly always labels: for their squared error, name the columns.
+            if split == Split::Train && columns.is_empty() && table.is_all_flags() {
+                let (dir, names) = (folder.display(), table.class_names());
+                let problem = format!(
+                    "every number in it is 0 or 1, as labels are: `octant train multilabel --data {dir}` learns them by \
+                     cross-entropy; to learn them as numbers, name the columns: `data.columns = {names:?}`"
+                );
+                return Err(DataError::malformed(folder, problem));
+            }
+            Ok(Arc::new(table))
         },
     ),
 ];
@@ -191,7 +235,8 @@ fn open_boxes(path: &Path, split: Split, recipe: &Recipe) -> Opened {
         BadLabels::DropImage => LabelRule::DropImage,
     };
     let only: Vec<u32> = source.only_classes.iter().map(|&class| class as u32).collect();
-    Ok(Arc::new(detection::open_by(path, split, rule)?.restricted(&only, source.single_class)))
+    let kind = TaskEntry::named(&recipe.task).ok().and_then(|task| task.output.labels()).unwrap_or_default();
+    Ok(Arc::new(detection::open_as(path, split, rule, kind)?.restricted(&only, source.single_class)))
 }
 
 impl SourceEntry {
@@ -223,6 +268,7 @@ impl SourceEntry {
             ("swap", source.swap),
             ("ignore", source.ignore != 255),
             ("from_one", source.from_one),
+            ("separator", source.separator.is_some()),
             ("columns", !source.columns.is_empty()),
             ("image_key", source.image_key.is_some()),
             ("label_key", source.label_key.is_some()),

@@ -82,6 +82,17 @@ fn a_head_was_trained_on_a_frozen_random_network_without_a_word() {
 }
 
 #[test]
+fn sets_with_the_settings_of_cells() {
+    let boxes = data(few(0, Target::Boxes(vec![])), few(100, Target::Boxes(vec![])), 3);
+    warns(
+        "detect",
+        &["model=dfine-tiny", "image_size=64"],
+        &boxes,
+        "`octant train dfine --model dfine-tiny` has those",
+    );
+}
+
+#[test]
 fn a_head_of_another_size() {
     warns("demo-finetune", &["classes=7"], &classes(), "the head has 7 outputs, the data has 3");
 }

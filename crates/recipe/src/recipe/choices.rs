@@ -76,6 +76,16 @@ choice! {
 }
 
 choice! {
+    /// The order in which samples are learned from.
+    pub enum Sampling {
+        /// Each once per epoch, shuffled.
+        Shuffled = "shuffled",
+        /// Every class equally often: samples of rare ones come several times per epoch, those of frequent ones in turns.
+        Balanced = "balanced",
+    }
+}
+
+choice! {
     /// Which part of a data set is validated and evaluated on.
     pub enum ValidationPart {
         /// The validation part.
@@ -112,6 +122,58 @@ choice! {
         Min = "min",
         /// Larger ones.
         Max = "max",
+    }
+}
+
+/// What the classes count in a loss.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub enum ClassWeights {
+    /// All alike.
+    #[default]
+    Alike,
+    /// The rarer the more, by their frequencies in the training data.
+    Balanced,
+    /// These numbers, one per class.
+    Given(Vec<f64>),
+}
+
+impl ClassWeights {
+    /// The numbers, where there are any.
+    pub fn given(&self) -> &[f64] {
+        match self {
+            ClassWeights::Given(numbers) => numbers,
+            ClassWeights::Alike | ClassWeights::Balanced => &[],
+        }
+    }
+}
+
+impl OptionValue for ClassWeights {
+    fn expected() -> String {
+        "a list of numbers or `balanced`".into()
+    }
+
+    fn read(value: &Value, key_path: &str) -> Result<ClassWeights, OptionError> {
+        match value {
+            Value::String(word) if word == "balanced" => Ok(ClassWeights::Balanced),
+            Value::Array(list) if list.is_empty() => Ok(ClassWeights::Alike),
+            Value::Array(_) => Vec::<f64>::read(value, key_path).map(ClassWeights::Given),
+            _ => {
+                let problem = format!("must be {}, not {value}", one_of(&["a list of numbers", "`balanced`"]));
+                Err(OptionError::value(key_path, problem))
+            }
+        }
+    }
+
+    fn write(&self) -> Option<Value> {
+        match self {
+            ClassWeights::Alike => None,
+            ClassWeights::Balanced => Some(Value::String("balanced".into())),
+            ClassWeights::Given(numbers) => numbers.write(),
+        }
+    }
+
+    fn absent() -> Option<ClassWeights> {
+        Some(ClassWeights::Alike)
     }
 }
 

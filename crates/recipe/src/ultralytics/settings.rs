@@ -4,8 +4,8 @@
 //! is refused with a sentence; none is dropped. The guide's table is printed from this one.
 
 use super::Mode::{self, Predict, Train, Val};
-use super::Translation;
 use super::values as by;
+use super::{ObjectTask, Translation};
 use crate::error::Result;
 
 /// A setting in some modes.
@@ -23,6 +23,8 @@ pub(super) enum Rule {
     Flag(&'static str),
     /// It is this key of the recipe.
     Key(&'static str),
+    /// It is this key of the recipe for that task, and changes nothing for others, where this value is usual.
+    KeyOf(ObjectTask, &'static str, &'static str),
     /// It is translated by a function; the words are for the guide.
     By(fn(&mut Translation, &str) -> Result<()>, &'static str),
     /// It is a part of the model, the data or the run directory, which are translated together.
@@ -33,7 +35,7 @@ pub(super) enum Rule {
     Noted(&'static str, &'static str),
 }
 
-use Rule::{By, Flag, Key, Noted, Only, Together};
+use Rule::{By, Flag, Key, KeyOf, Noted, Only, Together};
 
 const fn set(key: &'static str, modes: &'static [Mode], example: &'static str, rule: Rule) -> Setting {
     Setting { key, modes, example, rule }
@@ -42,7 +44,8 @@ const fn set(key: &'static str, modes: &'static [Mode], example: &'static str, r
 const ALL: &[Mode] = &[Train, Val, Predict];
 const EVALUATED: &[Mode] = &[Val, Predict];
 
-const OTHER_TASKS: &str = "it belongs to another task than detect";
+const UNTRACKED: &str = "`octant track` follows boxes by ByteTrack";
+const TRANSFORM: &str = "it belongs to classify, whose images change as the recipe's `transform` says";
 const ANCHORS: &str = "it belongs to YOLOv5's loss with anchors, which these networks do not have";
 const SQUARES: &str = "images are fitted into squares, so that programs are compiled once";
 const COMPILED: &str = "programs are always compiled";
@@ -55,7 +58,7 @@ const PRINTED: &str = "what is printed does not depend on it; --json prints obje
 /// Every setting, in the order of the documentation: training, augmentation, validation, prediction.
 pub(super) const SETTINGS: &[Setting] = &[
     set("model", ALL, "yolo11n.yaml", Together("`--model`, and `--weights` where it is a file")),
-    set("task", ALL, "detect", Together("`detect`; `octant recipes` lists recipes for other tasks")),
+    set("task", ALL, "detect", Together("the recipe: `detect`, `instance` (segment), `pose`, `obb`, `classify`")),
     set("mode", ALL, "train", Together("`octant train`, `octant eval`, `octant predict`")),
     set("cfg", ALL, "settings.yaml", Together("a YAML file of these settings; arguments beside it win")),
     set("hyp", ALL, "hyp.yaml", Together("the same as `cfg`")),
@@ -133,14 +136,19 @@ pub(super) const SETTINGS: &[Setting] = &[
     set("cls", &[Train], "1.0", Key("gains.classes")),
     set("dfl", &[Train], "1.0", Key("gains.distances")),
     set("cls_pw", &[Train], "0.0", Only("0.0", "classes are not weighted by how rare they are")),
-    set("pose", &[Train], "12.0", Noted("12.0", OTHER_TASKS)),
-    set("kobj", &[Train], "1.0", Noted("1.0", OTHER_TASKS)),
-    set("rle", &[Train], "1.0", Noted("1.0", OTHER_TASKS)),
-    set("angle", &[Train], "1.0", Noted("1.0", OTHER_TASKS)),
+    set("pose", &[Train], "12.0", KeyOf(ObjectTask::Pose, "gains.keypoints", "12.0")),
+    set("kobj", &[Train], "1.0", KeyOf(ObjectTask::Pose, "gains.visibility", "1.0")),
+    set("rle", &[Train], "1.0", Noted("1.0", "it belongs to YOLO26's keypoints, which are not here")),
+    set("angle", &[Train], "1.0", KeyOf(ObjectTask::Obb, "gains.angles", "1.0")),
     set("nbs", &[Train], "32", Flag("--update-images")),
-    set("overlap_mask", &[Train], "True", Noted("True", OTHER_TASKS)),
-    set("mask_ratio", &[Train], "4", Noted("4", OTHER_TASKS)),
-    set("dropout", &[Train], "0.0", Noted("0.0", OTHER_TASKS)),
+    set("overlap_mask", &[Train], "True", Only("True", "a pixel belongs to one object, the smallest")),
+    set(
+        "mask_ratio",
+        &[Train],
+        "4",
+        Only("4", "masks are learned at a quarter of the image's size, that of the network's prototypes"),
+    ),
+    set("dropout", &[Train], "0.0", Only("0.0", "these networks have no dropout here")),
     set("label_smoothing", &[Train], "0.0", Only("0.0", "detectors have no label smoothing, there neither since 8.3")),
     set(
         "val",
@@ -167,9 +175,9 @@ pub(super) const SETTINGS: &[Setting] = &[
     set("cutmix", &[Train], "0.1", Key("augment.cutmix")),
     set("copy_paste", &[Train], "0.1", Key("augment.copy_paste")),
     set("copy_paste_mode", &[Train], "flip", Only("flip", "objects are pasted again in the same image, flipped")),
-    set("auto_augment", &[Train], "randaugment", Noted("randaugment", OTHER_TASKS)),
-    set("erasing", &[Train], "0.4", Noted("0.4", OTHER_TASKS)),
-    set("crop_fraction", &[Train], "1.0", Noted("1.0", OTHER_TASKS)),
+    set("auto_augment", &[Train], "randaugment", Noted("randaugment", TRANSFORM)),
+    set("erasing", &[Train], "0.4", Noted("0.4", TRANSFORM)),
+    set("crop_fraction", &[Train], "1.0", Noted("1.0", TRANSFORM)),
     set(
         "augmentations",
         &[Train],
@@ -234,7 +242,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     ),
     set("stream_buffer", &[Predict], "False", Only("False", "frames of streams are not kept")),
     set("classes", &[Predict], "[0, 2]", By(by::only, "`--only 0,2`")),
-    set("retina_masks", &[Predict], "False", Noted("False", OTHER_TASKS)),
+    set("retina_masks", &[Predict], "True", Noted("True", "masks always have the size of the image")),
     set("embed", &[Predict], "None", Only("None", "`octant features` writes features of images")),
     set("stream", &[Predict], "False", Noted("False", "images are always predicted one after another")),
     set("show", &[Predict], "False", Only("False", "nothing is shown in windows; look at the files")),
@@ -248,7 +256,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     set("show_conf", &[Predict], "True", Only("True", "boxes are drawn with their confidence")),
     set("show_boxes", &[Predict], "True", Only("True", "boxes are always drawn")),
     set("line_width", &[Predict], "None", Only("None", "lines follow the size of the image")),
-    set("tracker", ALL, "botsort.yaml", Noted("botsort.yaml", OTHER_TASKS)),
+    set("tracker", ALL, "botsort.yaml", Noted("botsort.yaml", UNTRACKED)),
 ];
 
 impl Rule {
@@ -257,6 +265,7 @@ impl Rule {
         match self {
             Flag(flag) => format!("`{flag}`"),
             Key(key) => format!("`--set {key}=…`"),
+            KeyOf(task, key, _) => format!("`--set {key}=…` of {}, no effect on other tasks", task.name()),
             By(_, words) | Together(words) => words.to_string(),
             Only(value, why) => format!("only `{value}`: {}", why.replace('|', "\\|")),
             Noted(_, why) => format!("no effect: {why}"),
@@ -296,6 +305,12 @@ mod tests {
                     let words = given(example).expect(key).command;
                     let wanted = format!("{path}={}", example.to_lowercase());
                     assert!(words.windows(2).any(|pair| pair[0] == "--set" && pair[1] == wanted), "{words:?}");
+                }
+                // The command is a plain detector's, where it changes nothing.
+                KeyOf(_, path, usual) => {
+                    assert_eq!(given(usual).expect(key).command, plain, "{key}={usual}");
+                    let other = given("7.75").expect(key);
+                    assert!(other.command == plain && !other.notes.is_empty(), "{key} of {path}: {other:?}");
                 }
                 By(..) => assert_ne!(given(example).expect(key).command, plain, "{key} changes nothing in {mode:?}"),
                 // Each of these has a test by name in the module above.

@@ -99,9 +99,37 @@ fn misspelled_settings_were_dropped_and_a_hundred_epochs_began() {
     assert!(refused("train model=yolo11n.yaml nonsense=64").contains("`octant yolo help`"));
     assert!(refused("trian model=yolo11n.yaml").contains("did you mean train?"));
     assert!(refused("train epochs 3").contains("KEY=VALUE"));
-    assert!(refused("segment train").contains("only task=detect"));
+    assert!(refused("segmnt train").contains("did you mean segment?"));
+    assert!(refused("mode=train task=segmnt").contains("did you mean segment?"));
     assert!(refused("export model=yolo11n.yaml").contains("train, val and predict"));
     assert!(refused("detect").contains("say what to do"));
+}
+
+#[test]
+fn every_task_has_its_recipe_and_its_keys() {
+    let (line, notes) = command("segment train data=coco8-seg.yaml model=yolo11n-seg.yaml epochs=3");
+    let wanted = "train instance --model yolo11n-seg --data coco8-seg.yaml --set data.bad_labels=drop-image --epochs 3";
+    assert_eq!((line.as_str(), notes.is_empty()), (wanted, true));
+    // The model says which task it is for.
+    assert!(
+        command("train model=yolov8s-pose.yaml pose=10.0")
+            .0
+            .ends_with("pose --model yolov8s-pose --set gains.keypoints=10.0")
+    );
+    assert!(
+        command("obb train model=yolo11m-obb.yaml angle=2").0.ends_with("obb --model yolo11m-obb --set gains.angles=2")
+    );
+    let (line, notes) = command("train model=yolo11n.yaml pose=10.0 kobj=1.0");
+    assert_eq!((line.as_str(), notes.len()), ("train detect --model yolo11n", 1));
+    assert!(notes[0].contains("belongs to pose"), "{notes:?}");
+    assert!(
+        command("classify train data=photos model=yolo11n-cls.yaml")
+            .0
+            .ends_with("classify --model yolo11n-cls --data photos")
+    );
+    assert!(refused("classify train model=yolo11n-cls.yaml mosaic=0.5").contains("no counterpart for classify"));
+    assert!(refused("pose train model=yolo11n-seg.yaml").contains("is for segment, not pose"));
+    assert!(refused("segment train model=yolo11n-seg.yaml overlap_mask=False").contains("one object, the smallest"));
 }
 
 #[test]

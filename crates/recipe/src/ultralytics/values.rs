@@ -21,7 +21,9 @@ fn items(value: &str) -> Vec<&str> {
 /// Their data, with their rule for labels that cannot be used.
 pub(super) fn data(to: &mut Translation, value: &str) -> Result<()> {
     to.add(&["--data", value]);
-    to.set("data.bad_labels", "drop-image");
+    if to.task != super::ObjectTask::Classify {
+        to.set("data.bad_labels", "drop-image");
+    }
     Ok(())
 }
 

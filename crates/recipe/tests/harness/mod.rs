@@ -2,7 +2,7 @@
 
 use octant_cpu::CpuBackend;
 use octant_events::RunDirectory;
-use octant_recipe::{LocalFiles, Recipe, check, data, plan, set_text, table};
+use octant_recipe::{LocalFiles, Recipe, check, data, plan, set_text, settle_keypoints, table};
 use octant_runtime::Backend;
 use octant_train::Values;
 use octant_train::checkpoint::Checkpoint;
@@ -49,7 +49,9 @@ pub fn local_files(folder: &Path) -> LocalFiles {
 pub fn trained(recipe: &Recipe, folder: &Path, polls: u64) -> Vec<Metrics> {
     let backend = CpuBackend::new().unwrap().shared();
     let data = data(recipe, &[], &local_files(folder)).unwrap();
-    let plan = plan(recipe, &data, &backend, Values::new()).unwrap();
+    let mut recipe = recipe.clone();
+    settle_keypoints(&mut recipe, &*data.train);
+    let plan = plan(&recipe, &data, &backend, Values::new()).unwrap();
     let path = folder.join("run");
     let mut epochs = Vec::new();
     loop {

@@ -10,16 +10,25 @@ pub struct Row {
     pub given: &'static [&'static str],
     /// The key and its value.
     pub change: &'static str,
-    /// The tasks that it is tried for; none stands for all.
+    /// The tasks that it is tried for.
     pub tasks: &'static [&'static str],
 }
 
+/// Those that share neither task nor data; masks, keypoints and rotated boxes are found as boxes are.
+const GENERAL: &[&str] =
+    &["classify", "multilabel", "segment", "detect", "regress", "pix2pix", "cyclegan", "restore", "autoencode"];
+
 const fn any(change: &'static str) -> Row {
-    Row { given: &[], change, tasks: &[] }
+    Row { given: &[], change, tasks: GENERAL }
+}
+
+/// A key of detectors, for those that find more than boxes.
+const fn detailed(change: &'static str) -> Row {
+    Row { given: &[], change, tasks: &["detect", "instance", "pose", "obb"] }
 }
 
 const fn given(given: &'static [&'static str], change: &'static str) -> Row {
-    Row { given, change, tasks: &[] }
+    Row { given, change, tasks: GENERAL }
 }
 
 /// A task with one network and one with several, with data that is generated and read from files.
@@ -34,14 +43,14 @@ const fn once(given: &'static [&'static str], change: &'static str) -> Row {
 
 /// Keys that a run without the command line does not read, and where they are tried.
 pub const ELSEWHERE: [(&str, &str); 3] = [
-    ("about", "`octant recipes` lists it: `recipes_of_ones_own_are_listed` in crates/cli/tests/every_argument.rs"),
+    ("about", "what `octant recipes` says about a built-in one; a run has nothing to do with it"),
     ("workers", "the threads of loaders are counted"),
-    ("device", "the code that opens the device reads it: crates/cli/tests/every_argument.rs"),
+    ("device", "the code that opens the device reads it: `train --device` in crates/cli/tests/every_argument.txt"),
 ];
 
 /// Keys whose other values end the run here: refusing them shows that they are read. A network has one factor that
-/// `degrade.shrink` may be, and what is skipped is fatal otherwise.
-pub const READ: [&str; 4] = ["data.image_key", "data.label_key", "degrade.shrink", "on_corrupt"];
+/// `degrade.shrink` may be, keypoints are those of the data, and what is skipped is fatal otherwise.
+pub const READ: [&str; 5] = ["data.image_key", "data.label_key", "degrade.shrink", "keypoints", "on_corrupt"];
 
 macro_rules! base {
     ($task:literal, $model:literal, $data:literal, $rest:literal) => {
@@ -63,13 +72,32 @@ macro_rules! base {
 }
 
 /// Every task, as small as it can be.
-pub const BASES: [(&str, &str); 8] = [
+pub const BASES: [(&str, &str); 12] = [
     base!("classify", "resnet-tiny", "kind = 'shapes'\ntrain = 14\ntest = 4\nside = 32", ""),
+    base!("multilabel", "resnet-tiny", "kind = 'shape-sets'\ntrain = 14\ntest = 4\nside = 32", ""),
     base!("segment", "mshnet-tiny", "kind = 'infrared'\ntrain = 14\ntest = 4\nside = 32", ""),
     base!(
         "detect",
         "yolo11-tiny",
         "kind = 'scenes'\ntrain = 14\ntest = 4\nside = 64",
+        "image_size = 64\neval_transform = 'detect'"
+    ),
+    base!(
+        "instance",
+        "yolo11-tiny-seg",
+        "kind = 'instances'\ntrain = 14\ntest = 4\nside = 64",
+        "image_size = 64\neval_transform = 'detect'"
+    ),
+    base!(
+        "pose",
+        "yolo11-tiny-pose",
+        "kind = 'figures'\ntrain = 14\ntest = 4\nside = 64",
+        "image_size = 64\neval_transform = 'detect'"
+    ),
+    base!(
+        "obb",
+        "yolo11-tiny-obb",
+        "kind = 'vehicles'\ntrain = 14\ntest = 4\nside = 64",
         "image_size = 64\neval_transform = 'detect'"
     ),
     base!("regress", "resnet-tiny", "kind = 'discs'\ntrain = 14\ntest = 4\nside = 32", ""),
@@ -80,6 +108,7 @@ pub const BASES: [(&str, &str); 8] = [
 ];
 
 const CLASSES: &[&str] = &["data.kind='folder'", "data.dir='DATA/classes'"];
+const LABELS: &[&str] = &["data.kind='labels'", "data.dir='DATA/labels'"];
 const MASKS: &[&str] = &["data.kind='masks'", "data.dir='DATA/masks'"];
 const BOXES: &[&str] = &["data.kind='boxes'", "data.dir='DATA/boxes/data.yaml'"];
 const TWO: &[&str] = &["phases=[{epochs=2,schedule={lr=1e-3}},{name='second',epochs=1,schedule={lr=1e-3}}]"];
@@ -138,6 +167,11 @@ pub const ROWS: &[Row] = &[
     any("label_smoothing=0.1"),
     Row { given: MASKS, change: "label_smoothing=0.1", tasks: &["segment"] },
     any("class_weights=[1.0]"),
+    Row { given: &[], change: "class_weights=[1.0, 2.0, 0.5, 3.0]", tasks: &["classify", "multilabel"] },
+    Row { given: &[], change: "class_weights='balanced'", tasks: &["classify", "multilabel", "segment"] },
+    any("sampling='balanced'"),
+    any("thresholds=[0.3]"),
+    any("loss='focal'"),
     Row { given: MASKS, change: "class_weights=[1.0, 2.0, 0.5]", tasks: &["segment"] },
     Row { given: MASKS, change: "loss='cross-entropy + 0.5 * dice'", tasks: &["segment"] },
     any("dropout=0.3"),
@@ -169,6 +203,11 @@ pub const ROWS: &[Row] = &[
     any("gains.boxes=3.0"),
     any("gains.classes=3.0"),
     any("gains.distances=3.0"),
+    detailed("gains.masks=3.0"),
+    detailed("gains.keypoints=3.0"),
+    detailed("gains.visibility=3.0"),
+    detailed("gains.angles=3.0"),
+    detailed("keypoints=[4, 3]"),
     any("augment.mosaic=0.0"),
     given(&["augment.mosaic=1.0"], "augment.close_mosaic=1"),
     given(&["augment.mosaic=0.0"], "augment.close_mosaic=1"),
@@ -223,6 +262,9 @@ pub const ROWS: &[Row] = &[
     Row { given: MASKS, change: "data.ignore=2", tasks: &["segment"] },
     any("data.from_one=true"),
     Row { given: MASKS, change: "data.from_one=true", tasks: &["segment"] },
+    Row { given: LABELS, change: "data.separator=';'", tasks: &["multilabel"] },
+    Row { given: LABELS, change: "data.columns=['other']", tasks: &["multilabel"] },
+    some("data.separator=';'"),
     given(&["data.kind='table'", "data.dir='DATA/table'"], "data.columns=['second']"),
     some("data.columns=['second']"),
     some("data.image_key='pixels'"),
@@ -235,6 +277,8 @@ pub const ROWS: &[Row] = &[
     some("shard_optimizer=true"),
     once(&["cores=2"], "shard_optimizer=true"),
     some("fsdp=2"),
+    some("spatial=2"),
+    once(&["cores=2"], "spatial=2"),
     once(&["cores=2"], "fsdp=2"),
     once(&["cores=2", "fsdp=2"], "fsdp_from=1"),
     once(&[], "fsdp_from=1"),
@@ -353,6 +397,7 @@ pub fn write_data(folder: &Path) {
         for part in ["train", "test"] {
             image(&folder.join(format!("pairs/{part}/{number}.png")), number + part.len(), 64);
             image(&folder.join(format!("table/{part}{number}.png")), number + part.len(), 32);
+            image(&folder.join(format!("labels/{part}{number}.png")), number + part.len(), 32);
             image(&folder.join(format!("masks/images/{part}/{number}.png")), number + part.len(), 32);
             let mask = Image::from_fn(32, 32, 1, |row, column, _| ((row / 8 + column / 16 + number) % 3) as u8);
             let path = folder.join(format!("masks/masks/{part}/{number}.png"));
@@ -369,6 +414,9 @@ pub fn write_data(folder: &Path) {
     for part in ["train", "test"] {
         let row = |number: usize| format!("{part}{number}.png,{}.5,{number}.25\n", number * 2);
         let table = (0..8).map(row).collect::<String>();
+        let labels = |number: usize| format!("{part}{number}.png,a|b;{},{}\n", ['c', 'd'][number % 2], number % 2);
+        let labels = (0..8).map(labels).collect::<String>();
+        std::fs::write(folder.join(format!("labels/{part}.csv")), format!("file,labels,other\n{labels}")).unwrap();
         std::fs::write(folder.join(format!("table/{part}.csv")), format!("file,first,second\n{table}")).unwrap();
     }
     let yaml = "path: .\ntrain: images/train\nval: images/test\nnames: [round, square]\n";

@@ -4,6 +4,7 @@ fn contents(step: u64) -> Contents {
     let tensor = |value: f32| HostTensor::new([2, 2], &[value, 1.0, f32::NAN, 3.0]).unwrap();
     Contents {
         snapshot: Snapshot {
+            parts: None,
             model: vec![("w".into(), tensor(step as f32))],
             state: vec![("w#exp_avg".into(), HostTensor::scalar(step as f32))],
         },

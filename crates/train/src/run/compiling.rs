@@ -12,6 +12,10 @@ impl<'p> Runner<'p, '_> {
         for usage in session.newly_compiled()? {
             self.log_program(phase, session, &usage)?;
         }
+        if self.plan.cluster.is_some() && !self.rehearsed {
+            // Other processes' compilers end at other times, and the rehearsal must be the same step of all.
+            session.wait_for_evaluation()?;
+        }
         if !self.rehearsed && session.can_evaluate()? {
             self.rehearsed = true;
             self.rehearse_evaluation(phase, session)?;
@@ -35,6 +39,7 @@ impl<'p> Runner<'p, '_> {
     /// Waits until a step on this batch can run; a wait is logged, since the devices are idle until then.
     pub(super) fn wait_for_form(&mut self, session: &mut Session, batch: &UploadedBatch) -> Result<(), TrainError> {
         let Some(program) = session.missing_for(batch)? else { return Ok(()) };
+        let _busy = self.busy("compiling");
         let (program, begun) = (program.to_string(), Instant::now());
         session.wait_for_form(batch)?;
         self.log_wait(&format!("step {}", self.progress.step + 1), &program, begun)
@@ -42,6 +47,7 @@ impl<'p> Runner<'p, '_> {
 
     /// Waits until the epoch can be evaluated.
     pub(super) fn wait_for_evaluation(&mut self, phase: &'p Phase, session: &mut Session) -> Result<(), TrainError> {
+        let _busy = self.busy("compiling");
         let begun = Instant::now();
         let waits = session.evaluation_usage().compiled.is_none();
         session.wait_for_evaluation()?;

@@ -62,9 +62,11 @@ impl<'p> Runner<'p, '_> {
         let times = self.times;
         self.note_time(&times);
         if self.plan.run.histograms.is_some_and(|every| number.is_multiple_of(every)) {
+            let _busy = self.busy("writing histograms");
             self.write_histograms(phase, session, number)?;
         }
         if self.plan.run.gallery.is_some_and(|every| number.is_multiple_of(every)) {
+            let _busy = self.busy("drawing a gallery");
             let images = self.watcher.gallery(phase, session);
             self.directory.events.values(number, images)?;
         }
@@ -125,6 +127,7 @@ impl<'p> Runner<'p, '_> {
             self.wait_for_form(session, &batch)?;
             let rate = self.rate(phase);
             self.begin_recording(session)?;
+            self.step_begins();
             session.train_uploaded(batch, rate)?;
             self.end_recording(session, false)?;
             self.advance(train, position);
@@ -158,14 +161,6 @@ impl<'p> Runner<'p, '_> {
         progress.position = train.sampler().next(position);
     }
 
-    fn interruption(&self) -> Option<Ending> {
-        let time_up = self.plan.deadline.is_some_and(|deadline| Instant::now() >= deadline);
-        match self.watcher.stops() {
-            true => Some(Ending::Stopped),
-            false => time_up.then_some(Ending::TimeUp),
-        }
-    }
-
     /// The metrics over the validation data; `None` when it was interrupted.
     fn validate(&mut self, phase: &'p Phase, session: &mut Session) -> Result<Option<Vec<Metric>>, TrainError> {
         self.wait_for_evaluation(phase, session)?;
@@ -182,22 +177,27 @@ impl<'p> Runner<'p, '_> {
             });
             let Some(next) = next else { break };
             let (uploaded, batch) = next?;
+            self.step_begins();
             let predictions = session.evaluate_uploaded(uploaded)?;
             observation.push(batch, predictions)?;
             // Without a step before it, a validation is finished whatever the time: a run in slices that are shorter than its
             // validation would begin the same one again and again.
-            if self.watcher.stops() || self.has_advanced && self.interruption().is_some() {
+            let is_alone = self.plan.cluster.is_none();
+            if self.stops_alone() || is_alone && self.has_advanced && self.interruption().is_some() {
                 return Ok(None);
             }
             if self.watcher.is_due() {
                 self.watcher.validates(number, loader.batches_per_epoch());
             }
         }
+        let _busy = self.busy("evaluating");
         let observer = observation.finish()?;
         let counts = session.counts()?;
         self.times.validation_input = loader.stats().waited;
         let seen = observer.as_ref().map(|observer| observer.findings()).unwrap_or_default();
         self.last_findings = Some(phase.evaluated().findings(&counts).or(seen));
+        let labels = self.last_findings.iter().filter_map(|findings| findings.labels.as_ref()).flatten();
+        self.progress.thresholds = labels.map(|label| label.threshold).collect();
         let mut metrics = phase.evaluated().metrics(&counts, false);
         metrics.extend(observer.iter().flat_map(|observer| observer.metrics()));
         if !self.remarked

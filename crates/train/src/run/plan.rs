@@ -5,7 +5,8 @@ use crate::session::validated_names;
 use crate::step::{self, StepOptions};
 use crate::values::Values;
 use crate::{Phase, TrainError};
-use octant_data::{Corrupt, Dataset, LastBatch, Transform};
+use octant_cluster::Cluster;
+use octant_data::{Balance, Corrupt, Dataset, LastBatch, Transform};
 use octant_runtime::{Backend, CompileOptions, Mesh};
 use std::sync::Arc;
 use std::time::Instant;
@@ -39,12 +40,16 @@ pub struct RunPlan {
     pub phases: Vec<Phase>,
     /// What is learned from.
     pub train: Arc<dyn Dataset>,
+    /// Every class comes equally often in an epoch.
+    pub balance: Option<Arc<Balance>>,
     /// The validation data.
     pub valid: Arc<dyn Dataset>,
     /// The transform of validation samples.
     pub valid_transform: Arc<dyn Transform>,
     /// Which epoch was best.
     pub watched: Watched,
+    /// The processes whose devices make up the mesh, where there are several. The first one writes the run directory.
+    pub cluster: Option<Arc<Cluster>>,
     /// The run ends cleanly at this time.
     pub deadline: Option<Instant>,
     /// Values to start from instead of random ones, by path, in the layout of the device.

@@ -3,20 +3,22 @@
 
 use super::Runner;
 use crate::checkpoint::{self, Contents};
-use crate::{Inputs, Phase, Session, TrainError};
+use crate::{Phase, Session, TrainError};
 use octant_data::Batch;
 
 impl<'p> Runner<'p, '_> {
     /// Reads the first batch of both splits as every phase that is left would, and compares it with what its step takes.
     pub(super) fn rehearse_data(&self) -> Result<(), TrainError> {
         for phase in &self.plan.phases[self.progress.phase..] {
-            self.first_batch(true, phase, &phase.task.inputs(self.plan.step.batch_size))?;
-            self.first_batch(false, phase, &phase.evaluated().inputs(self.plan.step.batch_size))?;
+            self.first_batch(true, phase)?;
+            self.first_batch(false, phase)?;
         }
         Ok(())
     }
 
-    fn first_batch(&self, training: bool, phase: &Phase, inputs: &Inputs) -> Result<Batch, TrainError> {
+    fn first_batch(&self, training: bool, phase: &Phase) -> Result<Batch, TrainError> {
+        let rows = self.rows(training, phase, self.plan.step.batch_size).len();
+        let inputs = if training { phase.task.inputs(rows) } else { phase.evaluated().inputs(rows) };
         let split = if training { "training" } else { "validation" };
         let none = || TrainError::Data(format!("there is not one batch of {split} images"));
         let batch = self.loader(training, phase, self.plan.step.batch_size)?.epoch(0).next().ok_or_else(none)??;
@@ -37,7 +39,7 @@ impl<'p> Runner<'p, '_> {
 
     /// Runs the evaluation step on one batch; nothing of it is counted.
     pub(super) fn rehearse_evaluation(&self, phase: &'p Phase, session: &mut Session) -> Result<(), TrainError> {
-        let batch = self.first_batch(false, phase, &phase.evaluated().inputs(self.plan.step.batch_size))?;
+        let batch = self.first_batch(false, phase)?;
         session.rehearse_evaluation(batch)
     }
 

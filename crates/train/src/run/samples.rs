@@ -34,7 +34,8 @@ impl<'p> Runner<'p, '_> {
         if !session.shows_samples() {
             return Ok(Vec::new());
         }
-        let loader = self.loader(false, phase, self.plan.run.samples.min(self.plan.valid.len()))?;
+        let count = self.plan.run.samples.min(self.plan.valid.len());
+        let loader = self.loader_of(false, phase, count, 0..count)?;
         let none = || TrainError::Data("there are no validation images".into());
         session.samples(&loader.epoch(0).next().ok_or_else(none)??)
     }

@@ -1,6 +1,7 @@
 //! What a session reports: names, values, snapshots, costs and memory.
 
 use super::*;
+use crate::checkpoint::Parts;
 use octant_archive::{Archive, save_safetensors};
 use std::path::Path;
 
@@ -68,30 +69,79 @@ impl Session {
     }
 
     /// Waits, and copies everything to the host. What is left to be done with it needs no device: another thread may.
-    pub fn snapshot(&self) -> Result<impl FnOnce() -> Snapshot + Send + use<>, TrainError> {
+    pub fn snapshot(&self) -> Result<Box<dyn FnOnce() -> Snapshot + Send>, TrainError> {
+        if self.is_divided() {
+            let parts = Some(self.parts()?);
+            return Ok(Box::new(move || Snapshot { parts, model: Vec::new(), state: Vec::new() }));
+        }
         let averaged = averages(&self.programs.traced);
         let (specs, values) = self.model()?;
         let tracked = self.tracked;
         let mut state = Vec::new();
         for (entry, buffer) in self.programs.traced.entries.iter().zip(&self.state.buffers) {
-            // The model's file holds the evaluated variables; what it holds need not be kept twice.
-            let kept_there = match entry.role {
-                Role::Variable(index) => !averaged && !self.programs.traced.variables[index].companion,
-                Role::Average(_) => true,
-                Role::Slot | Role::Gradient | Role::Sums => false,
-            };
-            if !kept_there {
+            if !self.is_of_model(entry, averaged) {
                 state.push((entry.name.clone(), buffer.to_host()?));
             }
         }
-        Ok(move || Snapshot { model: octant_zoo::weights::export(&specs, &values, tracked), state })
+        Ok(Box::new(move || {
+            let model = octant_zoo::weights::export(&specs, &values, tracked);
+            Snapshot { parts: None, model, state }
+        }))
+    }
+
+    /// Whether the model's file holds an entry: the evaluated variables need not be kept twice.
+    fn is_of_model(&self, entry: &StateEntry, averaged: bool) -> bool {
+        match entry.role {
+            Role::Variable(index) => !averaged && !self.programs.traced.variables[index].companion,
+            Role::Average(_) => true,
+            Role::Slot | Role::Gradient | Role::Sums => false,
+        }
+    }
+
+    /// Whether some of the state is on the devices of other processes only.
+    pub fn is_divided(&self) -> bool {
+        self.state.buffers.iter().any(|buffer| !buffer.is_addressable())
+    }
+
+    /// The parts of the state that this process keeps.
+    fn parts(&self) -> Result<Parts, TrainError> {
+        let averaged = averages(&self.programs.traced);
+        let mut parts = Parts::default();
+        for (entry, buffer) in self.programs.traced.entries.iter().zip(&self.state.buffers) {
+            match entry.role {
+                Role::Variable(index) | Role::Average(index) if self.is_of_model(entry, averaged) => {
+                    parts.add_variable(&self.programs.traced.variables[index], buffer.shards()?);
+                }
+                _ => parts.add_entry(&entry.name, buffer.shards()?),
+            }
+        }
+        if self.mesh.process().rank == 0 {
+            let specs = self.programs.traced.variables.iter().filter(|spec| !spec.companion);
+            specs.filter_map(|spec| octant_zoo::weights::kept_beside(spec, self.tracked)).for_each(|(name, tensor)| {
+                parts.add_beside(name, tensor);
+            });
+        }
+        Ok(parts)
     }
 
     /// Waits, and copies the state to the host by name, in the layout of the device.
     pub fn values(&self) -> Result<Values, TrainError> {
-        let named = self.programs.traced.entries.iter().zip(&self.state.buffers);
+        let buffers = if self.is_divided() { self.gathered()? } else { self.state.buffers.clone() };
+        let named = self.programs.traced.entries.iter().zip(&buffers);
         let values = named.map(|(entry, buffer)| Ok((entry.name.clone(), buffer.to_host()?)));
         Ok(Values::of_state(values.collect::<Result<Vec<_>, TrainError>>()?))
+    }
+
+    /// The state with all of it on every device, which all processes request together.
+    fn gathered(&self) -> Result<Vec<Buffer>, TrainError> {
+        let trace = octant_graph::Trace::new();
+        let entries = &self.programs.traced.entries;
+        let inputs: Vec<_> = entries.iter().map(|entry| trace.input(&entry.name, entry.shape.clone())).collect();
+        let mut program = octant_runtime::Program::new("gathering of the state", trace.finish(&inputs)?);
+        program.mesh = self.mesh.clone();
+        program.inputs = self.programs.traced.program.inputs[..entries.len()].to_vec();
+        let gathering = self.backend.compile(&program, &CompileOptions::default())?;
+        Ok(gathering.execute(&self.state.buffers)?)
     }
 
     /// Where the time of the training steps went, if it was measured.

@@ -37,6 +37,9 @@ crate::options! {
         fsdp: usize = 1, within(1..), flag();
         /// Parameters of fewer KiB stay whole on every device.
         fsdp_from: usize = 1024;
+        /// Devices that divide the height of every image: for images that are too large for one device. Convolutions exchange the
+        /// rows at the borders. It must divide the number of devices and the height.
+        spatial: usize = 1, within(1..);
         /// Low-rank adapters (LoRA) beside the linear layers. Phases that train everything then train the adapters and the
         /// head; the other weights stay as they are.
         adapters: Option<AdapterOptions>, unset("none");

@@ -64,7 +64,7 @@ fn phase(name: &str, epochs: u64, trainable: Trainable, rate: Rate) -> Phase {
     Phase {
         name: name.into(),
         epochs,
-        task: Arc::new(Classify { model, image: [28, 28, 1], normalize: None, smoothing: 0.1, mixed: false }),
+        task: Arc::new(Classify { smoothing: 0.1, ..Classify::new(model, [28, 28, 1]) }),
         evaluation: None,
         options: PhaseOptions {
             train: trainable,
@@ -101,9 +101,11 @@ pub fn plan(backend: &Arc<dyn Backend>, workers: usize) -> RunPlan {
         },
         phases: vec![phase("head", 2, Trainable::Head, cosine), phase("all", 3, Trainable::All, plateau)],
         train: Arc::new(Glyphs::new(40, 1)),
+        balance: None,
         valid: Arc::new(Glyphs::new(20, 2)),
         valid_transform: Arc::new(()),
         watched: Watched { metric: "val_loss".into(), smaller: true },
+        cluster: None,
         deadline: None,
         weights: Default::default(),
         config: "seed = 3\n".into(),
@@ -121,13 +123,7 @@ pub fn adapted() -> Adapted {
 pub fn adapters(backend: &Arc<dyn Backend>, workers: usize) -> RunPlan {
     let constant = Rate::Scheduled(Schedule::Constant { rate: 0.01 }, Pace::Step);
     let mut only = phase("adapters", 3, Trainable::Adapters, constant);
-    only.task = Arc::new(Classify {
-        model: Box::new(adapted()),
-        image: [28, 28, 1],
-        normalize: None,
-        smoothing: 0.0,
-        mixed: false,
-    });
+    only.task = Arc::new(Classify::new(Box::new(adapted()), [28, 28, 1]));
     only.options.ema = None;
     RunPlan { phases: vec![only], ..plan(backend, workers) }
 }

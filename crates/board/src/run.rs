@@ -104,6 +104,20 @@ impl Run {
         self.values.with_numbers(tag, work)
     }
 
+    /// The same without points that later ones replaced.
+    pub(crate) fn with_current_numbers<T>(
+        &self,
+        tag: &str,
+        work: impl FnOnce(&[i64], &[f64], &[f32]) -> T,
+    ) -> Option<T> {
+        self.values.with_current_numbers(tag, work)
+    }
+
+    /// The values of a tag that are not numbers, in the order of steps, without those that later ones replaced.
+    pub(crate) fn current(&self, tag: &str) -> Vec<Stored> {
+        self.values.current(tag)
+    }
+
     /// The values of a tag that are not numbers, in the order of steps.
     pub(crate) fn stored(&self, tag: &str) -> Vec<Stored> {
         self.values.stored(tag)

@@ -23,6 +23,7 @@ pub(crate) fn kind_name(kind: Kind) -> &'static str {
         Kind::Histogram => "histogram",
         Kind::Text => "text",
         Kind::Graph => "graph",
+        Kind::Profile => "profile",
         Kind::Tensor => "tensor",
     }
 }

@@ -2,7 +2,8 @@
 import json, sys, time, urllib.error, urllib.parse, urllib.request
 import numpy as np
 from tensorboard import default, program
-from tensorboard.compat.proto import event_pb2
+from tensorboard.compat.proto import event_pb2, graph_pb2, node_def_pb2, summary_pb2
+from tensorboard.plugins.audio import metadata as audio
 from tensorboard.plugins.histogram import metadata as histogram
 from tensorboard.plugins.image import metadata as image
 from tensorboard.plugins.pr_curve import metadata as pr_curve
@@ -30,8 +31,33 @@ if port == 'write':
             event = event_pb2.Event(wall_time=1.7e9 + step, step=step)
             event.summary.value.add(tag=tag, metadata=metadata, tensor=tensor_util.make_tensor_proto(array))
             writer.add_event(event)
+        # As older writers keep them.
+        event = event_pb2.Event(wall_time=1.7e9 + step, step=step)
+        event.summary.value.add(tag='older/sound').audio.encoded_audio_string = b'RIFF1234WAVEfmt %d' % step
+        event.summary.value.add(tag='older/image').image.CopyFrom(summary_pb2.Summary.Image(height=1, width=1, encoded_image_string=pixel))
+        text = event.summary.value.add(tag='older/note', metadata=summary_pb2.SummaryMetadata(plugin_data=summary_pb2.SummaryMetadata.PluginData(plugin_name='text')))
+        text.tensor.CopyFrom(tensor_util.make_tensor_proto(np.array([b'**bold** %d' % step, b'<i>not</i>'], dtype=object)))
+        labels = [[b'RIFF', b'one'], [b'RIFF2', b'two']]
+        sound = event.summary.value.add(tag='modern/sound', metadata=audio.create_summary_metadata('', '', audio.Encoding.Value('WAV')))
+        sound.tensor.CopyFrom(tensor_util.make_tensor_proto(np.array(labels, dtype=object)))
+        writer.add_event(event)
+    profile = event_pb2.Event(wall_time=1.7e9, step=1)
+    profile.tagged_run_metadata.tag = 'a step'
+    writer.add_event(profile)
+    graph = event_pb2.Event(wall_time=1.7e9, graph_def=graph_pb2.GraphDef(node=[node_def_pb2.NodeDef(name='x', op='Placeholder')]).SerializeToString())
+    writer.add_event(graph)
     writer.flush()
     writer.close()
+    # A program that was stopped at step 5 and began again at step 3, in a file of its own.
+    for begin, end, value in [(0, 6, 1.0), (3, 8, 2.0)]:
+        writer = EventFileWriter(folder + '/resumed')
+        for step in range(begin, end):
+            event = event_pb2.Event(wall_time=1.7e9 + 100 * value + step, step=step)
+            event.summary.value.add(tag='loss', simple_value=value + step)
+            event.summary.value.add(tag='image').image.CopyFrom(summary_pb2.Summary.Image(height=1, width=1, encoded_image_string=pixel))
+            writer.add_event(event)
+        writer.flush()
+        writer.close()
     sys.exit()
 
 def start(*flags):
@@ -109,7 +135,30 @@ tags = compare('curve tags', 'plugin/pr_curves/tags')[0]
 for run in tags:
     for tag in tags[run]:
         compare('curves %s %s' % (run, tag), 'plugin/pr_curves/pr_curves', run=run, tag=tag)
-compare('text tags', 'plugin/text/tags')
+tags = compare('text tags', 'plugin/text/tags')[0]
+for run in tags:
+    for tag in tags[run]:
+        compare('texts %s %s' % (run, tag), 'plugin/text/text', run=run, tag=tag)
+tags = compare('sound tags', 'plugin/audio/tags')[0]
+sounds = 0
+for run in tags:
+    for tag, facts in tags[run].items():
+        for sample in range(facts['samples']):
+            raw = compare('sounds %s %s %s' % (run, tag, sample), 'plugin/audio/audio', run=run, tag=tag, sample=sample)
+            for own, octant in zip(*raw):
+                recordings = [fetched(url, 'plugin/audio/individualAudio?' + item['query']) for url, item in zip(urls.values(), (own, octant))]
+                assert recordings[0] == recordings[1] and recordings[0][:4] == b'RIFF', (run, tag)
+                sounds += 1
+assert sounds == 15, sounds
+graphs = compare('graphs', 'plugin/graphs/info')[0]
+assert graphs['modern']['run_graph'] and 'a step' in graphs['modern']['tags'], graphs
+graphs = both('plugin/graphs/graph', run='modern', conceptual='false')
+assert graphs[0] == graphs[1] and b'Placeholder' in graphs[0], graphs
+profiles = both('plugin/graphs/run_metadata', run='modern', tag='a step')
+assert profiles[0] == profiles[1], profiles
+resumed = compare('a resumed run', 'plugin/scalars/scalars', run='resumed', tag='loss')[1]
+assert [point[2] for point in resumed] == [1, 2, 3, 5, 6, 7, 8, 9], resumed
+compare('time series', 'plugin/timeseries/tags')
 experiment = compare('settings', 'plugin/hparams/experiment', body={'experimentName': '', 'hparamsLimit': 100})[0]
 columns = {'allowedStatuses': ['STATUS_UNKNOWN', 'STATUS_SUCCESS', 'STATUS_FAILURE', 'STATUS_RUNNING'], 'startIndex': 0, 'sliceSize': 100, 'colParams': [], 'experimentName': ''}
 groups = compare('sessions', 'plugin/hparams/session_groups', body=columns)[0]

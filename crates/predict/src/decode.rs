@@ -1,16 +1,21 @@
 //! From an image to what the network sees, and from the network's numbers back to the image.
 
 use crate::error::{Result, refusal, refuse};
-use crate::prediction::{Boxes, Classes, Mask, Names, Values};
+use crate::prediction::{Boxes, Classes, Labels, Mask, Names, Values};
 use crate::tiles::Tiling;
 use crate::{Network, Output, PredictError, PredictOptions};
 use octant_data::detection::{Fitted, fit};
 use octant_data::transforms::Placed;
-use octant_data::{AnyImage, Pipeline, Sample, SampleRng, Target, Transform};
+use octant_data::{AnyImage, ObjectDetail, Pipeline, Sample, SampleRng, Target, Transform};
 use octant_imaging::Image;
-use octant_metrics::boxes::{PredictedBox, Rectangle, Suppression, suppress};
+use octant_metrics::boxes::{PredictedBox, Suppression};
 use octant_recipe::TaskOutput;
 use octant_tensor::{DType, HostTensor};
+use octant_train::{DetectedRows, PlacedOriginal};
+use octant_zoo::CellDetail;
+
+/// Boxes, and what else was predicted of each.
+type Objects = (Vec<PredictedBox>, Vec<ObjectDetail>);
 
 /// How images are prepared for a network, and how its numbers are read.
 pub(crate) struct Preparation {
@@ -49,7 +54,7 @@ impl Preparation {
         let (outputs, model) = (network.outputs, network.model()?);
         let transform = || network.transform().map(Form::Transformed);
         let (form, decoder) = match network.output()? {
-            TaskOutput::Boxes => {
+            TaskOutput::Boxes | TaskOutput::Instances | TaskOutput::Keypoints | TaskOutput::Rotated => {
                 let side = options.side.or(network.recipe.image_size).unwrap_or(entry.preprocessing.input[0]);
                 let head = model.detector();
                 let coarsest = head.as_ref().and_then(|head| head.strides.last().copied()).unwrap_or(1);
@@ -58,8 +63,10 @@ impl Preparation {
                         "--size {side}: the side must be a multiple of {coarsest}, the coarsest cells of the network"
                     );
                 }
-                let suppresses = !head.is_some_and(|head| head.one_to_one);
-                (Form::Letterboxed(side), Decoder::Boxes { classes: outputs, suppresses, names })
+                let suppresses = !head.as_ref().is_some_and(|head| head.one_to_one);
+                let detail = head.map(|head| head.detail).unwrap_or_default();
+                let rows = DetectedRows { classes: outputs, detail, image: [side; 2] };
+                (Form::Letterboxed(side), Decoder::Boxes { rows, suppresses, names })
             }
             TaskOutput::Image => {
                 (Form::Tiled { multiple: model.multiple(), enlarges: model.enlarges() }, Decoder::Image)
@@ -67,6 +74,7 @@ impl Preparation {
             TaskOutput::Mask => (transform()?, Decoder::Mask(names)),
             TaskOutput::Values => (transform()?, Decoder::Values(names)),
             TaskOutput::Classes => (transform()?, Decoder::Classes(names)),
+            TaskOutput::Labels => (transform()?, Decoder::Labels { thresholds: network.thresholds(), names }),
         };
         Ok(Preparation { channels, form, decoder })
     }
@@ -133,11 +141,16 @@ pub(crate) fn tiled(
 /// What the network's numbers mean.
 pub(crate) enum Decoder {
     Classes(Names),
+    /// The probability from which on each label is predicted.
+    Labels {
+        thresholds: Vec<f64>,
+        names: Names,
+    },
     Values(Names),
     Mask(Names),
-    /// Rows of corners and scores per class; a head without repeated boxes needs no suppression.
+    /// Rows of corners, scores per class and what else is predicted; a head without repeated boxes needs no suppression.
     Boxes {
-        classes: usize,
+        rows: DetectedRows,
         suppresses: bool,
         names: Names,
     },
@@ -157,18 +170,26 @@ impl Decoder {
             Decoder::Classes(names) => {
                 Ok(Output::Classes(Classes { scores: numbers(batch, row)?, names: names.clone() }))
             }
+            Decoder::Labels { thresholds, names } => Ok(Output::Labels(Labels {
+                scores: numbers(batch, row)?,
+                thresholds: thresholds.clone(),
+                names: names.clone(),
+            })),
             Decoder::Values(names) => Ok(Output::Values(Values { values: numbers(batch, row)?, names: names.clone() })),
             Decoder::Mask(names) => mask(batch, row, prepared, names),
             Decoder::Image => image(batch, row).map(Output::Image),
-            Decoder::Boxes { classes, suppresses, names } => {
-                let rows = row_of(batch.elements::<f32>()?, batch, row);
-                let found = |rules: &Suppression| -> Vec<PredictedBox> {
+            Decoder::Boxes { rows, suppresses, names } => {
+                let values = row_of(batch.elements::<f32>()?, batch, row);
+                let original = prepared.original();
+                let found = |rules: &Suppression| -> Objects {
                     let overlap = if *suppresses { rules.overlap } else { 1.0 };
-                    let found = suppress(rows, *classes, &Suppression { overlap, ..rules.clone() });
-                    found.into_iter().map(|found| prepared.unfitted(found)).collect()
+                    let found = rows.found(values, &Suppression { overlap, ..rules.clone() }, &original);
+                    let (boxes, details) = found.into_iter().map(|object| (object.found, object.detail)).unzip();
+                    (boxes, if rows.detail == CellDetail::None { Vec::new() } else { details })
                 };
-                let (shown, evaluated) = (found(&options.boxes), options.evaluated_boxes.as_ref().map(found));
-                Ok(Output::Boxes(Boxes { shown, evaluated: evaluated.unwrap_or_default(), names: names.clone() }))
+                let (shown, details) = found(&options.boxes);
+                let (evaluated, evaluated_details) = options.evaluated_boxes.as_ref().map(found).unwrap_or_default();
+                Ok(Output::Boxes(Boxes { shown, details, evaluated, evaluated_details, names: names.clone() }))
             }
         }
     }
@@ -192,12 +213,12 @@ impl PreparedImage {
         Ok(self.placed()?.back(&image(batch, row)?, 0))
     }
 
-    /// A box of the square in pixels of the original.
-    fn unfitted(&self, found: PredictedBox) -> PredictedBox {
-        let Some(fitted) = self.fitted else { return found };
-        let Rectangle { x, y, width, height } = found.rectangle;
-        let corners = fitted.back([x, y, x + width, y + height], self.size[0], self.size[1]);
-        PredictedBox { rectangle: Rectangle::of_corners(corners), ..found }
+    /// Where the original lies in the square.
+    fn original(&self) -> PlacedOriginal {
+        match self.fitted {
+            Some(fitted) => PlacedOriginal { fitted, size: self.size },
+            None => PlacedOriginal::itself(self.size),
+        }
     }
 }
 

@@ -1,9 +1,10 @@
 //! Predictions drawn onto images.
 
-use octant_data::LabeledBox;
+use crate::track::TrackedBox;
+use octant_data::{Detail, LabeledBox, ObjectDetail};
 use octant_imaging::palette::class_color;
-use octant_imaging::{Image, font};
-use octant_metrics::boxes::PredictedBox;
+use octant_imaging::{Image, font, pen};
+use octant_metrics::boxes::{PredictedBox, Rectangle};
 
 /// Distinct colors, by class.
 const COLORS: [[u8; 3]; 8] = [
@@ -27,25 +28,103 @@ pub fn boxes(
     found: &[PredictedBox],
     names: &[String],
 ) -> Image<u8> {
+    objects(image, factor, truth, found, &[], names)
+}
+
+/// The same with what else was predicted of every object: masks half transparent, keypoints as dots, faint where they are
+/// probably hidden, and rotated boxes instead of upright ones.
+pub fn objects(
+    image: &Image<u8>,
+    factor: usize,
+    truth: &[LabeledBox],
+    found: &[PredictedBox],
+    details: &[ObjectDetail],
+    names: &[String],
+) -> Image<u8> {
     let mut canvas = enlarged(image, factor);
     let scaled = |value: f64| (value * factor as f64).round().max(0.0) as usize;
     for object in truth {
         let corners = [object.x0, object.y0, object.x1, object.y1].map(|corner| scaled(f64::from(corner)));
-        frame(&mut canvas, corners, 1, TRUTH);
+        match &object.detail {
+            Detail::Corners(points) => {
+                let points: Vec<[f64; 2]> = points.iter().map(|at| at.map(|v| f64::from(v) * factor as f64)).collect();
+                pen::outline(&mut canvas, &points, 1.5, TRUTH);
+            }
+            _ => frame(&mut canvas, corners, 1, TRUTH),
+        }
     }
     let thickness = (canvas.height().max(canvas.width()) / 400).clamp(2, 6);
     // The highest score last, so that it is not painted over.
-    for prediction in found.iter().rev() {
+    for (number, prediction) in found.iter().enumerate().rev() {
+        let color = COLORS[prediction.class % COLORS.len()];
+        let is_framed = detail(&mut canvas, factor, details.get(number), number, thickness as f64, color);
         let rectangle = prediction.rectangle;
         let corners =
             [rectangle.x, rectangle.y, rectangle.x + rectangle.width, rectangle.y + rectangle.height].map(scaled);
-        let color = COLORS[prediction.class % COLORS.len()];
-        frame(&mut canvas, corners, thickness, color);
+        if !is_framed {
+            frame(&mut canvas, corners, thickness, color);
+        }
         let name = names.get(prediction.class).cloned().unwrap_or_else(|| prediction.class.to_string());
         let text = format!("{name} {:.2}", prediction.score);
         let size = (canvas.height() / 40).clamp(12, 60);
         let top = corners[1].saturating_sub(size + 2);
         label(&mut canvas, [corners[0], top], &text, size, color);
+    }
+    canvas
+}
+
+/// Draws what was predicted beside a box; whether it takes the place of the box's frame. Masks have a color per object.
+fn detail(
+    canvas: &mut Image<u8>,
+    factor: usize,
+    detail: Option<&ObjectDetail>,
+    number: usize,
+    thickness: f64,
+    color: [u8; 3],
+) -> bool {
+    let scaled = |[x, y]: [f64; 2]| [x * factor as f64, y * factor as f64];
+    match detail {
+        None | Some(ObjectDetail::None | ObjectDetail::Polygons(_)) => false,
+        Some(ObjectDetail::Mask(mask)) => {
+            let ([height, width], pixels) = (mask.size(), mask.pixels());
+            let own = class_color((number % 20 + 1) as u8);
+            for row in 0..canvas.height().min(height * factor) {
+                for (column, pixel) in canvas.row_mut(row).chunks_exact_mut(3).enumerate().take(width * factor) {
+                    if pixels[row / factor * width + column / factor] {
+                        pixel.iter_mut().zip(own).for_each(|(value, color)| *value = *value / 2 + color / 2);
+                    }
+                }
+            }
+            false
+        }
+        Some(ObjectDetail::Rotated(rectangle)) => {
+            pen::outline(canvas, &rectangle.corners().map(scaled), thickness, color);
+            true
+        }
+        Some(ObjectDetail::Keypoints(points)) => {
+            for (point, &[x, y, visible]) in points.iter().enumerate() {
+                let own = class_color((point % 20 + 1) as u8)
+                    .map(|channel| if visible >= 0.5 { channel } else { channel / 2 });
+                pen::dot(canvas, scaled([x, y]), 3.0 * thickness + 1.0, own);
+            }
+            false
+        }
+    }
+}
+
+/// The image in color, with a frame per track in the track's color, and its class and number.
+pub fn tracks(image: &Image<u8>, found: &[TrackedBox], names: &[String]) -> Image<u8> {
+    let mut canvas = enlarged(image, 1);
+    let thickness = (canvas.height().max(canvas.width()) / 400).clamp(1, 6);
+    let size = (canvas.height() / 40).clamp(10, 60);
+    for tracked in found {
+        let Rectangle { x, y, width, height } = tracked.rectangle;
+        let corners = [x, y, x + width, y + height].map(|edge| edge.round().max(0.0) as usize);
+        let color = COLORS[(tracked.track % COLORS.len() as u64) as usize];
+        frame(&mut canvas, corners, thickness, color);
+        let name = names.get(tracked.class).cloned().unwrap_or_else(|| tracked.class.to_string());
+        let top = corners[1].saturating_sub(size + 2);
+        label(&mut canvas, [corners[0], top], &format!("{name} {}", tracked.track), size, color);
     }
     canvas
 }

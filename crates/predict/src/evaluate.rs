@@ -6,7 +6,7 @@ use crate::writer::{coco_entry, write_entries};
 use octant_data::{Batch, Dataset, LastBatch, Loader, LoaderConfig, Targets, write_png_u8};
 use octant_runtime::{CompileOptions, Mesh};
 use octant_train::step::{StepOptions, StepPlan};
-use octant_train::{Evaluator, Findings, Metric};
+use octant_train::{CountedObjects, Evaluator, Findings, Metric};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -116,19 +116,17 @@ fn write_inputs(folder: &Path, dataset: &dyn Dataset, batch: &Batch) -> Result<(
 
 /// Writes the boxes that were counted. Images and classes have the numbers of the data set's annotation file, or those that
 /// `octant data convert --to coco` gives them.
-fn write_counted(
-    path: &Path,
-    dataset: &dyn Dataset,
-    names: &[String],
-    counted: &[(u64, &[octant_metrics::boxes::PredictedBox])],
-) -> Result<()> {
+fn write_counted(path: &Path, dataset: &dyn Dataset, names: &[String], counted: &[CountedObjects]) -> Result<()> {
     let categories = dataset.coco_categories();
     let mut entries = Vec::new();
-    for (index, found) in counted {
-        let id = dataset.coco_id(*index as usize).unwrap_or(index + 1);
-        let location = dataset.location(*index as usize);
+    for CountedObjects { index, boxes, details } in counted.iter().copied() {
+        let id = dataset.coco_id(index as usize).unwrap_or(index + 1);
+        let location = dataset.location(index as usize);
         let file = Path::new(&location).file_name().unwrap_or_default().to_string_lossy().into_owned();
-        entries.extend(found.iter().map(|found| coco_entry(id, &file, found, names, &categories)));
+        let numbered = boxes.iter().enumerate();
+        entries.extend(
+            numbered.map(|(number, found)| coco_entry(id, &file, found, details.get(number), names, &categories)),
+        );
     }
     write_entries(path, &entries)
 }

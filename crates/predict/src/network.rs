@@ -90,7 +90,11 @@ impl NetworkFile {
     /// A file of weights that belongs to a recipe.
     pub fn with_recipe(mut recipe: Recipe, path: &Path) -> Result<NetworkFile> {
         let archive = Archive::open(path)?;
-        recipe.model = identify(&archive, octant_zoo::find(&recipe.model)?)?.entry.name.into();
+        let found = identify(&archive, octant_zoo::find(&recipe.model)?)?;
+        recipe.model = found.entry.name.into();
+        if let (Some(keypoints), true) = (found.keypoints, recipe.keypoints.is_empty()) {
+            recipe.keypoints = keypoints.to_vec();
+        }
         let (card, source) = (Card::of(&archive), WeightSource { path: Some(path.into()), ..WeightSource::default() });
         Ok(NetworkFile { recipe, archive, card, source, remarks: Vec::new() })
     }
@@ -127,14 +131,11 @@ impl NetworkFile {
         let found = identify(&archive, entry)?;
         let mut recipe = of_card(&card, found.entry)?;
         recipe.classes = found.classes.or(recipe.classes);
+        if let (Some(keypoints), true) = (found.keypoints, recipe.keypoints.is_empty()) {
+            recipe.keypoints = keypoints.to_vec();
+        }
         let source = WeightSource { path: Some(path.into()), ..WeightSource::default() };
         Ok(NetworkFile { recipe, archive, card, source, remarks: Vec::new() })
-    }
-
-    /// Changes what layers compute in.
-    pub fn with_precision(mut self, precision: Precision) -> NetworkFile {
-        self.recipe.step = StepOptions { precision, ..self.recipe.step };
-        self
     }
 
     /// How many outputs the weights have.
@@ -168,7 +169,8 @@ impl NetworkFile {
         let (specs, _) = octant_zoo::describe(&*model, entry.preprocessing.input)?;
         let loaded = octant_zoo::weights::load(&self.archive, &*model, &specs, self.recipe.run.seed);
         loaded.matching.require(Fit::Exact)?;
-        let NetworkFile { recipe, card, source, remarks, .. } = self;
+        let NetworkFile { mut recipe, card, source, remarks, .. } = self;
+        keep_thresholds(&mut recipe, &card);
         let names = if card.names.is_empty() { published_names(entry, outputs) } else { card.names };
         let (trained_on, warm_up) = (card.image, card.warm_up);
         Ok(Network {
@@ -265,7 +267,8 @@ impl Network {
         choice: &ModelChoice,
     ) -> Network {
         let step = StepOptions { precision: choice.precision, ..recipe.step.clone() };
-        let recipe = Recipe { classes: Some(outputs), step, ..recipe };
+        let mut recipe = Recipe { classes: Some(outputs), step, ..recipe };
+        keep_thresholds(&mut recipe, &card);
         let entry = octant_zoo::find(&recipe.model).ok();
         let published = || entry.map(|entry| published_names(entry, outputs)).unwrap_or_default();
         let names = if card.names.is_empty() { published() } else { card.names };
@@ -282,6 +285,16 @@ impl Network {
     /// What it predicts for an image.
     pub fn output(&self) -> Result<TaskOutput> {
         Ok(TaskEntry::named(&self.recipe.task)?.output)
+    }
+
+    /// Of several labels per image: the probability from which on each is predicted, as the recipe has it or as it was chosen on
+    /// the validation data.
+    pub fn thresholds(&self) -> Vec<f64> {
+        match self.recipe.thresholds[..] {
+            [] => Vec::new(),
+            [only] => vec![only; self.outputs],
+            [..] => self.recipe.thresholds.clone(),
+        }
     }
 
     /// Prepares images in another size than the weights were trained with, by the transform of the model.
@@ -332,6 +345,14 @@ impl Network {
             transform.steps.push(octant_recipe::resized(self.trained_on.unwrap_or([side; 2])));
         }
         Ok(transform)
+    }
+}
+
+/// Labels are predicted from the thresholds on that the weights carry, where the recipe has none.
+fn keep_thresholds(recipe: &mut Recipe, card: &Card) {
+    let has_labels = TaskEntry::named(&recipe.task).is_ok_and(|task| task.output == TaskOutput::Labels);
+    if has_labels && recipe.thresholds.is_empty() {
+        recipe.thresholds = card.thresholds.clone();
     }
 }
 

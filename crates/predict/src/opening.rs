@@ -1,9 +1,8 @@
 //! Networks as people name them: a run, a file of weights that names its network, or a model together with weights.
 
 use crate::error::{Result, refuse};
-use crate::{Downloads, ModelChoice, Network, NetworkFile, PRETRAINED, Progress};
+use crate::{Arithmetic, Downloads, ModelChoice, Network, NetworkFile, PRETRAINED, Progress};
 use octant_metrics::boxes::Suppression;
-use octant_nn::Precision;
 use octant_recipe::TaskOutput;
 use octant_zoo::ModelEntry;
 use std::path::{Path, PathBuf};
@@ -37,7 +36,7 @@ pub struct Opening {
     /// Of a model: the seed of random weights.
     pub seed: Option<u64>,
     /// What layers compute in; as the run was trained, or f32 of a model, if not given.
-    pub precision: Option<Precision>,
+    pub precision: Option<Arithmetic>,
 }
 
 impl Opening {
@@ -90,10 +89,10 @@ impl Opening {
             partial: self.partial,
             headless: self.headless,
             seed: self.seed.unwrap_or(0),
-            precision: self.precision.unwrap_or_default(),
+            precision: Default::default(),
         };
         let license = (weights == Path::new(PRETRAINED)).then(|| entry.license.to_string());
-        Ok(Network { license, ..Network::of_model(entry, path.as_deref(), &choice)? })
+        self.computing(Network { license, ..Network::of_model(entry, path.as_deref(), &choice)? })
     }
 
     fn of_file(&self) -> Result<Network> {
@@ -102,9 +101,14 @@ impl Opening {
             let name = self.source.display();
             refuse!("`classes` and `partial` are for models; {name} has a head already; remove them");
         }
+        self.computing(file.network()?)
+    }
+
+    /// A network as it shall compute.
+    fn computing(&self, network: Network) -> Result<Network> {
         match self.precision {
-            Some(precision) => file.with_precision(precision).network(),
-            None => file.network(),
+            Some(arithmetic) => network.computing_in(arithmetic),
+            None => Ok(network),
         }
     }
 }

@@ -1,8 +1,11 @@
 //! What a network predicts of an image, typed by what people do with it.
 
 use crate::draw;
+use octant_data::{LabeledBox, ObjectDetail};
 use octant_imaging::Image;
 use octant_imaging::palette::class_color;
+use octant_imaging::polygon::RotatedRectangle;
+use octant_imaging::rle::Rle;
 use octant_metrics::boxes::{PredictedBox, Rectangle};
 use octant_tensor::HostTensor;
 use serde_json::{Map, Value, json};
@@ -30,6 +33,8 @@ pub struct Prediction {
 pub enum Output {
     /// A probability per class.
     Classes(Classes),
+    /// Any number of labels.
+    Labels(Labels),
     /// Numbers.
     Values(Values),
     /// Which pixels are marked, or the class of every pixel.
@@ -86,6 +91,35 @@ impl Classes {
         let mut order: Vec<usize> = (0..self.scores.len()).collect();
         order.sort_by(|&a, &b| self.scores[b].total_cmp(&self.scores[a]));
         order.into_iter().take(count).map(|class| (class, self.scores[class])).collect()
+    }
+}
+
+/// Any number of labels, each with its probability.
+#[derive(Debug, Clone)]
+pub struct Labels {
+    /// By the number of the label.
+    pub scores: Vec<f64>,
+    /// The probability from which on each is predicted.
+    pub thresholds: Vec<f64>,
+    /// Their names.
+    pub names: Names,
+}
+
+impl Labels {
+    /// Where a label is predicted for which no threshold was chosen.
+    pub const HALF: f64 = 0.5;
+
+    /// The probability from which on a label is predicted.
+    pub fn threshold(&self, label: usize) -> f64 {
+        self.thresholds.get(label).copied().unwrap_or(Labels::HALF)
+    }
+
+    /// The labels that are predicted with their probabilities, the likeliest first.
+    pub fn chosen(&self) -> Vec<(usize, f64)> {
+        let is_chosen = |&(label, score): &(usize, f64)| score >= self.threshold(label);
+        let mut chosen: Vec<(usize, f64)> = self.scores.iter().copied().enumerate().filter(is_chosen).collect();
+        chosen.sort_by(|a, b| b.1.total_cmp(&a.1));
+        chosen
     }
 }
 
@@ -157,11 +191,15 @@ impl Mask {
 /// Objects in pixels of the original image, by descending score.
 #[derive(Debug, Clone)]
 pub struct Boxes {
-    /// Those that are shown.
+    /// Those that are shown. Of rotated boxes, the upright ones around them.
     pub shown: Vec<PredictedBox>,
+    /// What else was predicted of those that are shown: masks, keypoints or rotated boxes; empty where there is nothing.
+    pub details: Vec<ObjectDetail>,
     /// Those that an evaluation counts: nearly all, several classes per place. Only where
     /// [`PredictOptions::evaluated_boxes`](crate::PredictOptions::evaluated_boxes) is set.
     pub evaluated: Vec<PredictedBox>,
+    /// What else was predicted of these.
+    pub evaluated_details: Vec<ObjectDetail>,
     /// The names of the classes.
     pub names: Names,
 }
@@ -173,18 +211,86 @@ fn corners(found: &PredictedBox) -> [f64; 4] {
 }
 
 impl Boxes {
-    /// The text of a label file: `class x y w h score` in shares of the image's sides, one line per box that is shown.
+    /// The text of a label file: `class x y w h score` in shares of the image's sides, one line per object that is shown.
+    /// Keypoints follow the box as `x y visible`; a rotated box is four corners and a mask the outline of its largest part,
+    /// both as `x y` instead of the box.
     pub fn label_file(&self, [height, width]: [usize; 2]) -> String {
         let (height, width) = (height as f64, width as f64);
         let mut text = String::new();
-        for found in &self.shown {
+        for (number, found) in self.shown.iter().enumerate() {
             let Rectangle { x, y, width: wide, height: high } = found.rectangle;
-            let (x, y) = ((x + wide / 2.0) / width, (y + high / 2.0) / height);
-            let (w, h) = (wide / width, high / height);
+            let center = [(x + wide / 2.0) / width, (y + high / 2.0) / height, wide / width, high / height];
+            let points = |points: &[[f64; 2]]| points.iter().flat_map(|[x, y]| [x / width, y / height]).collect();
+            let numbers: Vec<f64> = match self.details.get(number) {
+                None | Some(ObjectDetail::None | ObjectDetail::Polygons(_)) => center.to_vec(),
+                Some(ObjectDetail::Mask(mask)) => points(&largest_ring(mask)),
+                Some(ObjectDetail::Rotated(rectangle)) => points(&rectangle.corners()),
+                Some(ObjectDetail::Keypoints(all)) => {
+                    let of_points = all.iter().flat_map(|[x, y, visible]| [x / width, y / height, *visible]);
+                    center.into_iter().chain(of_points).collect()
+                }
+            };
+            // A mask that is nowhere has no outline.
+            if numbers.is_empty() {
+                continue;
+            }
             // Writing to a string cannot fail.
-            let _ = writeln!(text, "{} {x:.6} {y:.6} {w:.6} {h:.6} {:.6}", found.class, found.score);
+            let _ = write!(text, "{}", found.class);
+            for number in numbers.iter().chain([&found.score]) {
+                let _ = write!(text, " {number:.6}");
+            }
+            text.push('\n');
         }
         text
+    }
+
+    /// What is drawn onto an image.
+    pub(crate) fn draw(&self, image: &Image<u8>, factor: usize, truth: &[LabeledBox]) -> Image<u8> {
+        draw::objects(image, factor, truth, &self.shown, &self.details, self.names.all())
+    }
+
+    /// The names of what a table has of an object behind its box.
+    fn detail_columns(&self) -> String {
+        match self.details.first() {
+            None | Some(ObjectDetail::None | ObjectDetail::Polygons(_)) => String::new(),
+            Some(ObjectDetail::Mask(_)) => ",mask_pixels".into(),
+            Some(ObjectDetail::Rotated(_)) => ",center_x,center_y,width,height,radians".into(),
+            Some(ObjectDetail::Keypoints(points)) => {
+                (1..=points.len()).map(|number| format!(",x_{number},y_{number},visible_{number}")).collect()
+            }
+        }
+    }
+}
+
+/// The border of the largest part of a mask.
+fn largest_ring(mask: &Rle) -> Vec<[f64; 2]> {
+    mask.rings().into_iter().find(|(_, is_hole)| !is_hole).map(|(points, _)| points).unwrap_or_default()
+}
+
+/// What a table has of an object behind its box.
+fn detail_fields(detail: Option<&ObjectDetail>) -> String {
+    match detail {
+        None | Some(ObjectDetail::None | ObjectDetail::Polygons(_)) => String::new(),
+        Some(ObjectDetail::Mask(mask)) => format!(",{}", mask.area()),
+        Some(ObjectDetail::Rotated(RotatedRectangle { center: [x, y], size: [width, height], angle })) => {
+            format!(",{x:.1},{y:.1},{width:.1},{height:.1},{angle:.4}")
+        }
+        Some(ObjectDetail::Keypoints(points)) => {
+            points.iter().map(|[x, y, visible]| format!(",{x:.1},{y:.1},{visible:.3}")).collect()
+        }
+    }
+}
+
+/// The same as a key of an object and its value. Masks are COCO's compressed runs.
+pub(crate) fn detail_json(detail: &ObjectDetail) -> Option<(&'static str, Value)> {
+    match detail {
+        ObjectDetail::None | ObjectDetail::Polygons(_) => None,
+        ObjectDetail::Mask(mask) => Some(("segmentation", json!({ "size": mask.size(), "counts": mask.text() }))),
+        ObjectDetail::Rotated(rectangle) => {
+            let RotatedRectangle { center: [x, y], size: [width, height], angle } = *rectangle;
+            Some(("rotated", json!([x, y, width, height, angle])))
+        }
+        ObjectDetail::Keypoints(points) => Some(("keypoints", json!(points.concat()))),
     }
 }
 
@@ -208,9 +314,12 @@ impl Prediction {
     pub fn csv_header(&self) -> String {
         match &self.output {
             Output::Classes(_) => "path,class,name,probability".into(),
+            Output::Labels(_) => "path,label,name,probability,threshold".into(),
             Output::Mask(mask) if mask.is_of_one_class() => "path,marked_pixels,components".into(),
             Output::Mask(_) => "path,class,name,pixels,share".into(),
-            Output::Boxes(_) => "path,class,name,score,left,top,right,bottom".into(),
+            Output::Boxes(boxes) => {
+                format!("path,class,name,score,left,top,right,bottom{}", boxes.detail_columns())
+            }
             Output::Image(_) => "path,height,width".into(),
             Output::Features(_) => "path,elements".into(),
             Output::Values(Values { values, names }) => {
@@ -229,6 +338,13 @@ impl Prediction {
                     |(class, score)| format!("{source},{class},{},{score:.6}", csv_field(classes.names.of(class)));
                 classes.top(top).into_iter().map(row).collect()
             }
+            Output::Labels(labels) => {
+                let row = |(label, score)| {
+                    let (name, threshold) = (csv_field(labels.names.of(label)), labels.threshold(label));
+                    format!("{source},{label},{name},{score:.6},{threshold:.6}")
+                };
+                labels.chosen().into_iter().map(row).collect()
+            }
             Output::Values(Values { values, .. }) => {
                 let text: Vec<String> = values.iter().map(f64::to_string).collect();
                 vec![format!("{source},{}", text.join(","))]
@@ -244,11 +360,15 @@ impl Prediction {
                 mask.areas().into_iter().map(row).collect()
             }
             Output::Boxes(boxes) => {
-                let row = |found: &PredictedBox| {
+                let row = |(number, found): (usize, &PredictedBox)| {
+                    let detail = detail_fields(boxes.details.get(number));
                     let ([x0, y0, x1, y1], name) = (corners(found), csv_field(boxes.names.of(found.class)));
-                    format!("{source},{},{name},{:.4},{x0:.1},{y0:.1},{x1:.1},{y1:.1}", found.class, found.score)
+                    format!(
+                        "{source},{},{name},{:.4},{x0:.1},{y0:.1},{x1:.1},{y1:.1}{detail}",
+                        found.class, found.score
+                    )
                 };
-                boxes.shown.iter().map(row).collect()
+                boxes.shown.iter().enumerate().map(row).collect()
             }
             Output::Image(image) => vec![format!("{source},{},{}", image.height(), image.width())],
             Output::Features(features) => vec![format!("{source},{}", features.shape().elements())],
@@ -276,6 +396,13 @@ impl Prediction {
                 add("top", classes.top(top).into_iter().map(listed).collect());
                 add("probabilities", json!(classes.scores));
             }
+            Output::Labels(labels) => {
+                let listed = |(label, score): (usize, f64)| json!({ "label": label, "name": labels.names.of(label), "probability": score });
+                add("labels", labels.chosen().into_iter().map(listed).collect());
+                add("probabilities", json!(labels.scores));
+                let thresholds: Vec<f64> = (0..labels.scores.len()).map(|label| labels.threshold(label)).collect();
+                add("thresholds", json!(thresholds));
+            }
             Output::Values(Values { values, names }) => {
                 let columns = names.columns(values.len()).into_iter().zip(values.iter().map(|&value| json!(value)));
                 add("values", json!(values));
@@ -291,8 +418,14 @@ impl Prediction {
                 add("components", components.into());
             }
             Output::Boxes(boxes) => {
-                let listed = |found: &PredictedBox| json!({ "class": found.class, "name": boxes.names.of(found.class), "score": found.score, "box": corners(found) });
-                add("boxes", boxes.shown.iter().map(listed).collect());
+                let listed = |(number, found): (usize, &PredictedBox)| {
+                    let mut object = json!({ "class": found.class, "name": boxes.names.of(found.class), "score": found.score, "box": corners(found) });
+                    if let Some((key, value)) = boxes.details.get(number).and_then(detail_json) {
+                        object[key] = value;
+                    }
+                    object
+                };
+                add("boxes", boxes.shown.iter().enumerate().map(listed).collect());
             }
             Output::Image(image) => {
                 add("made_height", image.height().into());
@@ -307,13 +440,13 @@ impl Prediction {
     /// instead of it. Nothing where there is nothing to draw.
     pub fn draw(&self, image: &Image<u8>) -> Option<Image<u8>> {
         match &self.output {
-            Output::Boxes(boxes) => Some(draw::boxes(image, 1, &[], &boxes.shown, boxes.names.all())),
+            Output::Boxes(boxes) => Some(boxes.draw(image, 1, &[])),
             Output::Mask(mask) if mask.is_of_one_class() => {
                 Some(draw::mask(image, 1, |row, column| mask.classes.pixel(row, column)[0] > 0, None))
             }
             Output::Mask(mask) => Some(draw::classes(image, 1, &mask.classes)),
             Output::Image(made) => Some(made.clone()),
-            Output::Classes(_) | Output::Values(_) | Output::Features(_) => None,
+            Output::Classes(_) | Output::Labels(_) | Output::Values(_) | Output::Features(_) => None,
         }
     }
 }

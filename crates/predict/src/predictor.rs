@@ -284,7 +284,7 @@ impl Predictor {
         let layer = match kind {
             OutputKind::Rows => Layer::Prediction,
             OutputKind::Logits | OutputKind::Values | OutputKind::Image => Layer::Output,
-            OutputKind::Boxes | OutputKind::Classes | OutputKind::Mask => {
+            OutputKind::Boxes | OutputKind::Classes | OutputKind::Probabilities | OutputKind::Mask => {
                 refuse!("a network alone does not return {}", kind.name())
             }
         };

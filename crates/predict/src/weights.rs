@@ -10,8 +10,11 @@ use std::path::Path;
 /// How a file fits the model, in the form and with the head that the file has.
 pub fn fit(archive: &Archive, entry: &'static ModelEntry) -> Result<(Matching, Identity)> {
     let identity = identify(archive, entry)?;
-    let Identity { entry, classes } = identity;
-    let model = (entry.build)(classes.unwrap_or(entry.classes));
+    let Identity { entry, classes, keypoints } = identity;
+    let mut model = (entry.build)(classes.unwrap_or(entry.classes));
+    if let Some([count, columns]) = keypoints {
+        model.set_keypoints(count, columns);
+    }
     let (specs, _) = describe(&*model, entry.preprocessing.input)?;
     Ok((octant_zoo::weights::load(archive, &*model, &specs, 0).matching, identity))
 }
@@ -25,7 +28,7 @@ pub fn convert(from: &Path, to: &Path, entry: Option<&'static ModelEntry>) -> Re
         ArchiveFormat::TorchZip | ArchiveFormat::TorchLegacy => Vec::new(),
     };
     if let Some(entry) = entry {
-        let (matching, Identity { entry, classes }) = fit(&archive, entry)?;
+        let (matching, Identity { entry, classes, .. }) = fit(&archive, entry)?;
         matching.require(Fit::Exact)?;
         let (classes, card) = (classes.unwrap_or(entry.classes), Card::of(&archive));
         let names = if card.names.is_empty() { published_names(entry, classes) } else { card.names };

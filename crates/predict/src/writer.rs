@@ -1,10 +1,10 @@
 //! Files that predictions leave: drawings, masks, images, label files and COCO results.
 
 use crate::error::{PredictError, Result, io};
-use crate::prediction::Boxes;
+use crate::prediction::{Boxes, detail_json};
 use crate::{Output, Prediction};
 use octant_data::detection::{CocoIds, category_id, image_ids};
-use octant_data::{write_png_indexed, write_png_u8};
+use octant_data::{ObjectDetail, write_png_indexed, write_png_u8};
 use octant_imaging::Image;
 use octant_metrics::boxes::{PredictedBox, Rectangle};
 use serde_json::{Value, json};
@@ -87,7 +87,7 @@ impl ResultWriter {
                 Ok(vec![("mask", masks), ("overlay", png(&Path::new("overlays").join(name), &overlay)?)])
             }
             Output::Image(made) => Ok(vec![("made", png(name, made)?)]),
-            Output::Classes(_) | Output::Values(_) | Output::Features(_) => Ok(Vec::new()),
+            Output::Classes(_) | Output::Labels(_) | Output::Values(_) | Output::Features(_) => Ok(Vec::new()),
         }
     }
 
@@ -131,8 +131,11 @@ impl CocoResults {
         self.next = self.next.max(id + 1);
         // A source's name has no ending; a frame of a video has no path of its own.
         let file = path.unwrap_or(name).file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let entry = |found: &PredictedBox| coco_entry(id, &file, found, boxes.names.all(), &self.categories);
-        self.entries.extend(boxes.evaluated.iter().map(entry));
+        let entry = |(number, found): (usize, &PredictedBox)| {
+            let detail = boxes.evaluated_details.get(number);
+            coco_entry(id, &file, found, detail, boxes.names.all(), &self.categories)
+        };
+        self.entries.extend(boxes.evaluated.iter().enumerate().map(entry));
     }
 
     fn finish(self) -> Result<()> {
@@ -145,14 +148,19 @@ pub(crate) fn coco_entry(
     image_id: u64,
     file: &str,
     found: &PredictedBox,
+    detail: Option<&ObjectDetail>,
     names: &[String],
     categories: &[(u64, String)],
 ) -> Value {
     let Rectangle { x, y, width, height } = found.rectangle;
-    json!({
+    let mut entry = json!({
         "image_id": image_id, "file_name": file, "category_id": category_id(found.class, names, categories),
         "bbox": [x, y, width, height], "score": found.score,
-    })
+    });
+    if let Some((key, value)) = detail.and_then(detail_json) {
+        entry[key] = value;
+    }
+    entry
 }
 
 /// Writes a COCO results file.

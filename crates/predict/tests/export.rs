@@ -194,10 +194,34 @@ fn files_with_preprocessing_take_images_of_any_size() {
     for name in ["resnet-tiny", "vit_timm-test", "mshnet-tiny", "yolov8-tiny"] {
         let boxes = (name == "yolov8-tiny").then(|| Suppression { score: 0.45, ..Suppression::prediction() });
         let options = OnnxExport { preprocessing: true, boxes, ..OnnxExport::default() };
+        // One with as many pixels as a camera's.
+        let large = (name == "resnet-tiny").then_some([3000, 4000]);
+        let sizes: Vec<[usize; 2]> = sizes.iter().copied().chain(large).collect();
         let Some(found) = checked(name, &options, &sizes) else { return };
         assert_eq!(found.beyond_margin.len(), 0, "{name}: {found:?}");
         assert!(found.difference < 1e-3, "{name}: {}", found.difference);
     }
+}
+
+/// Images of printers have four inks; what is decoded of them is colors like any other.
+#[test]
+fn files_with_preprocessing_take_images_that_were_cmyk() {
+    let Some(python) = octant_testing::oracle::python("images of printers") else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("model.onnx");
+    let options = OnnxExport { preprocessing: true, ..OnnxExport::default() };
+    network("resnet-tiny").to_onnx(&options).unwrap().write(&file).unwrap();
+    let path = folder.path().join("cmyk.jpg");
+    let script = "import sys; from PIL import Image; import numpy; \
+                  pixels = numpy.add.outer(numpy.arange(57) * 4, numpy.arange(83) * 3)[..., None] + [0, 60, 120]; \
+                  Image.fromarray((pixels % 256).astype('uint8')).convert('CMYK').save(sys.argv[1])";
+    let made = std::process::Command::new(&python).args(["-c", script]).arg(&path).status();
+    assert!(made.is_ok_and(|status| status.success()), "Pillow writes the image");
+    let facts = ExportedFacts::open(&file).unwrap();
+    let backend: Arc<dyn Backend> = Arc::new(CpuBackend::with_threads(1).unwrap());
+    let peer = PeerChoice { runtime: PeerRuntime::OnnxRuntime, python };
+    let found = check_export(&file, &facts, network("resnet-tiny"), &[path], &backend, &peer, &mut |_| ()).unwrap();
+    assert!(found.images == 1 && found.beyond_margin.is_empty() && found.difference < 1e-3, "{found:?}");
 }
 
 #[test]

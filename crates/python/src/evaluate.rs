@@ -4,7 +4,6 @@ use crate::error::refused;
 use crate::library::{Level, Library, device, log, refuse_fork};
 use crate::settings;
 use octant_predict::{EvalOptions, NetworkFile, PredictError, PredictOptions, Predictor};
-use octant_recipe::TaskOutput;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use std::path::PathBuf;
@@ -29,7 +28,12 @@ pub(crate) fn evaluate<'py>(
         return Err(refused("`batch_size` must be at least 1"));
     }
     let mut changed = octant_recipe::config(&run).map_err(refused)?;
-    settings::write(settings, &mut changed, &["data", "checkpoint", "on_train", "batch_size", "device", "coco"])?;
+    settings::write(
+        settings,
+        &mut changed,
+        &["data", "checkpoint", "on_train", "batch_size", "device", "coco"],
+        Some(octant_recipe::RecipeReader::Evaluation),
+    )?;
     if let Some(data) = &data {
         octant_recipe::set(&mut changed, "data.dir", data.display().to_string().into()).map_err(refused)?;
     }
@@ -46,7 +50,7 @@ pub(crate) fn evaluate<'py>(
         let data = data.map_err(refused)?;
         data.remarks.iter().for_each(|remark| log(Level::Warning, remark));
         let network = file.network_for(data.outputs).map_err(refused)?;
-        if coco.is_some() && network.output().map_err(refused)? != TaskOutput::Boxes {
+        if coco.is_some() && !network.output().map_err(refused)?.is_objects() {
             return Err(refused(format!("`coco` is for detectors; {} is none; remove it", network.recipe.model)));
         }
         let device = self::device(device, threads)?;

@@ -51,7 +51,12 @@ fn recipe(
     if let Some((key, value)) = transform {
         octant_recipe::flags::apply(&mut table, key, value).map_err(refused)?;
     }
-    settings::write(settings, &mut table, &["transform", "batch", "part", "rank", "world_size", "shuffle", "last"])?;
+    settings::write(
+        settings,
+        &mut table,
+        &["transform", "batch", "part", "rank", "world_size", "shuffle", "last"],
+        Some(octant_recipe::RecipeReader::Loader),
+    )?;
     octant_recipe::check(table).map_err(refused)
 }
 
@@ -114,10 +119,11 @@ pub(crate) fn open_loader(
             workers: recipe.run.workers,
             corrupt: recipe.run.on_corrupt,
             max_boxes: recipe.max_boxes,
-            shard: (rank, world_size),
+            rows: None,
             prefetch,
             mix,
         };
+        let config = config.shard(rank, world_size).map_err(refused)?;
         let (images, names) = (dataset.len(), data.classes.clone());
         let loader = Loader::new(dataset, transform, config).map_err(refused)?;
         Ok(PyLoader { loader, position: Mutex::default(), names, images, training, is_short })
@@ -260,9 +266,16 @@ impl PyBatch {
                 vec![("classes", array(classes)?), ("partners", array(partners)?), ("shares", array(shares)?)]
             }
             Targets::Masks(masks) => vec![("masks", array(masks)?)],
+            Targets::Labels(labels) => vec![("labels", array(labels)?)],
             Targets::Values(values) => vec![("values", array(values)?)],
             Targets::Images(images) => vec![("target_images", array(images)?)],
-            Targets::Boxes { corners, classes, .. } => vec![("boxes", array(corners)?), ("classes", array(classes)?)],
+            Targets::Boxes { corners, classes, details, .. } => {
+                let mut arrays = vec![("boxes", array(corners)?), ("classes", array(classes)?)];
+                if let Some(details) = details {
+                    arrays.push(("details", array(details)?));
+                }
+                arrays
+            }
         };
         let (images, mask) = (array(batch.images)?, array(batch.mask)?);
         Ok(PyBatch { position: batch.position, valid: batch.valid, indices: batch.indices, images, mask, targets })

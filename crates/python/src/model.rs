@@ -74,7 +74,7 @@ pub(crate) fn load(
     tile: Option<usize>,
 ) -> PyResult<Model> {
     refuse_fork()?;
-    let precision = precision.map(octant_recipe::precision).transpose().map_err(refused)?;
+    let precision = precision.map(str::parse).transpose().map_err(refused)?;
     let opening = Opening { weights, checkpoint, classes, partial, precision, ..Opening::of(source) };
     let usual = PredictOptions::default();
     let boxes = Suppression {
@@ -87,7 +87,14 @@ pub(crate) fn load(
     let options = PredictOptions { boxes, side: size, tile: tile.unwrap_or(usual.tile), ..usual };
     py.detach(|| {
         let network = opened(&opening, names.as_deref())?;
-        let of_boxes = |name, is_given| (name, is_given, &[TaskOutput::Boxes][..], "detectors");
+        let of_boxes = |name, is_given| {
+            (
+                name,
+                is_given,
+                &[TaskOutput::Boxes, TaskOutput::Instances, TaskOutput::Keypoints, TaskOutput::Rotated][..],
+                "detectors",
+            )
+        };
         let ignored = network.refuse_ignored(&[
             of_boxes("conf", conf.is_some()),
             of_boxes("iou", iou.is_some()),

@@ -4,6 +4,7 @@ use crate::array::Array;
 use crate::error::refused;
 use crate::plot::Plot;
 use crate::value::from_json;
+use octant_data::ObjectDetail;
 use octant_imaging::Image;
 use octant_metrics::boxes::{PredictedBox, Rectangle};
 use octant_predict::{Boxes, Classes, Output, Predictor};
@@ -19,7 +20,7 @@ pub(crate) enum Original {
     Image(Image<u8>),
 }
 
-/// What a network predicts of an image. Which of `probabilities`, `values`, `mask`, `boxes`, `image` and `features` there is
+/// What a network predicts of an image. Which of `probabilities`, `labels`, `values`, `mask`, `boxes`, `image` and `features` there is
 /// depends on the network, and `kind` names it; arrays are read without a copy.
 #[pyclass(frozen, module = "octant", name = "Prediction")]
 pub(crate) struct PyPrediction {
@@ -31,6 +32,7 @@ pub(crate) struct PyPrediction {
 fn kind(output: &Output) -> &'static str {
     match output {
         Output::Classes(_) => "classes",
+        Output::Labels(_) => "labels",
         Output::Values(_) => "values",
         Output::Mask(_) => "mask",
         Output::Boxes(_) => "boxes",
@@ -46,11 +48,21 @@ impl PyPrediction {
             "this prediction has {}, and no {wanted}; its `kind` names what there is",
             match kind(&self.prediction.output) {
                 "classes" => "probabilities of classes",
+                "labels" => "probabilities of labels",
                 "mask" => "a mask",
                 "image" => "an image",
                 other => other,
             }
         ))
+    }
+
+    /// What else was predicted of every object; nothing for a detector of boxes alone.
+    fn details(&self, wanted: &str) -> PyResult<&[ObjectDetail]> {
+        let boxes = self.found(wanted)?;
+        match boxes.details.len() == boxes.shown.len() {
+            true => Ok(&boxes.details),
+            false => Err(self.no(wanted)),
+        }
     }
 
     fn found(&self, wanted: &str) -> PyResult<&Boxes> {
@@ -96,7 +108,7 @@ impl PyPrediction {
 
 #[pymethods]
 impl PyPrediction {
-    /// What was predicted: `classes`, `values`, `mask`, `boxes`, `image` or `features`.
+    /// What was predicted: `classes`, `labels`, `values`, `mask`, `boxes`, `image` or `features`.
     #[getter]
     fn kind(&self) -> &'static str {
         kind(&self.prediction.output)
@@ -120,6 +132,7 @@ impl PyPrediction {
     fn names(&self) -> Vec<String> {
         match &self.prediction.output {
             Output::Classes(classes) => classes.names.all().to_vec(),
+            Output::Labels(labels) => labels.names.all().to_vec(),
             Output::Values(values) => values.names.columns(values.values.len()),
             Output::Boxes(boxes) => boxes.names.all().to_vec(),
             Output::Mask(mask) => mask.names.all().to_vec(),
@@ -127,11 +140,37 @@ impl PyPrediction {
         }
     }
 
-    /// A probability per class: float64 `[classes]`.
+    /// A probability per class, or per label of which an image may have any number: float64 `[classes]`.
     #[getter]
     fn probabilities(&self) -> PyResult<Array> {
-        let scores = self.classified("probabilities")?.scores.clone();
+        let scores = match &self.prediction.output {
+            Output::Labels(labels) => labels.scores.clone(),
+            _ => self.classified("probabilities")?.scores.clone(),
+        };
         Ok(Array::of_vec(&[scores.len()], scores))
+    }
+
+    /// The labels that are predicted, each with its name and probability, the likeliest first.
+    #[getter]
+    fn labels(&self) -> PyResult<Vec<(String, f64)>> {
+        match &self.prediction.output {
+            Output::Labels(labels) => {
+                Ok(labels.chosen().into_iter().map(|(label, score)| (labels.names.of(label), score)).collect())
+            }
+            _ => Err(self.no("labels")),
+        }
+    }
+
+    /// The probability from which on each label is predicted: float64 `[labels]`.
+    #[getter]
+    fn thresholds(&self) -> PyResult<Array> {
+        match &self.prediction.output {
+            Output::Labels(labels) => {
+                let thresholds: Vec<f64> = (0..labels.scores.len()).map(|label| labels.threshold(label)).collect();
+                Ok(Array::of_vec(&[thresholds.len()], thresholds))
+            }
+            _ => Err(self.no("thresholds")),
+        }
     }
 
     /// The number of the likeliest class.
@@ -194,6 +233,47 @@ impl PyPrediction {
         Ok(boxes.shown.iter().map(|found| boxes.names.of(found.class)).collect())
     }
 
+    /// The mask of every object: uint8 `[objects, height, width]`, 1 where it is.
+    #[getter]
+    fn masks(&self) -> PyResult<Array> {
+        let details = self.details("masks")?;
+        let mask = |detail: &ObjectDetail| match detail {
+            ObjectDetail::Mask(mask) => Some(mask.pixels().into_iter().map(u8::from).collect::<Vec<u8>>()),
+            _ => None,
+        };
+        let masks: Option<Vec<Vec<u8>>> = details.iter().map(mask).collect();
+        let [height, width] = self.prediction.size;
+        masks.map(|masks| Array::of_vec(&[masks.len(), height, width], masks.concat())).ok_or_else(|| self.no("masks"))
+    }
+
+    /// Column, row and visibility of every object's keypoints: float64 `[objects, keypoints, 3]`.
+    #[getter]
+    fn keypoints(&self) -> PyResult<Array> {
+        let details = self.details("keypoints")?;
+        let points = |detail: &ObjectDetail| match detail {
+            ObjectDetail::Keypoints(points) => Some(points.clone()),
+            _ => None,
+        };
+        let all: Option<Vec<Vec<[f64; 3]>>> = details.iter().map(points).collect();
+        let all = all.ok_or_else(|| self.no("keypoints"))?;
+        let count = all.first().map_or(0, Vec::len);
+        Ok(Array::of_vec(&[all.len(), count, 3], all.concat().concat()))
+    }
+
+    /// Column and row of the center, width, height and radians of every rotated box: float64 `[objects, 5]`.
+    #[getter]
+    fn rotated(&self) -> PyResult<Array> {
+        let details = self.details("rotated")?;
+        let numbers = |detail: &ObjectDetail| match detail {
+            ObjectDetail::Rotated(found) => {
+                Some([found.center[0], found.center[1], found.size[0], found.size[1], found.angle])
+            }
+            _ => None,
+        };
+        let all: Option<Vec<[f64; 5]>> = details.iter().map(numbers).collect();
+        all.map(|all| Array::of_vec(&[all.len(), 5], all.concat())).ok_or_else(|| self.no("rotated boxes"))
+    }
+
     /// The number of the class of every pixel of the original image, 1 where a network that marks a single class does: uint8
     /// `[height, width]`.
     #[getter]
@@ -245,6 +325,10 @@ impl PyPrediction {
                 Some((class, score)) => format!("{} {score:.4}", classes.names.of(*class)),
                 None => "no classes".into(),
             },
+            Output::Labels(labels) => {
+                let names = labels.chosen().into_iter().map(|(label, _)| labels.names.of(label));
+                format!("labels [{}]", names.collect::<Vec<_>>().join(", "))
+            }
             Output::Boxes(boxes) => format!("{} boxes", boxes.shown.len()),
             output => kind(output).to_string(),
         };

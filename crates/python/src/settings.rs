@@ -3,7 +3,7 @@
 use crate::error::refused;
 use crate::value::to_toml;
 use octant_recipe::flags::{FlaggedKey, PhaseLengths, apply, apply_lengths, flags};
-use octant_recipe::{Recipe, nearest};
+use octant_recipe::{Recipe, RecipeReader, nearest};
 use octant_run::TrainJob;
 use octant_train::options::OptionTable;
 use pyo3::prelude::*;
@@ -25,13 +25,20 @@ fn names(key: &FlaggedKey) -> impl Iterator<Item = String> {
 pub(crate) fn job(recipe: &str, settings: &Bound<PyDict>, run_options: &[&str]) -> PyResult<TrainJob> {
     let (mut table, is_run) = octant_recipe::recipe_or_run(recipe).map_err(refused)?;
     let usual = table.get("batch_size").and_then(|size| usize::try_from(size.as_integer()?).ok());
-    write(settings, &mut table, run_options)?;
+    write(settings, &mut table, run_options, None)?;
     let job = TrainJob::from_table(table, usual).map_err(refused)?;
     Ok(if is_run { job.in_directory(Path::new(recipe)) } else { job })
 }
 
-/// Writes settings into a recipe's table. Lengths and flags come first, as on a command line; single keys have the last word.
-pub(crate) fn write(settings: &Bound<PyDict>, table: &mut Table, others: &[&str]) -> PyResult<()> {
+/// Writes settings into a recipe's table. Lengths and flags come first, as on a command line; single keys have the last word. Those
+/// that a reader other than training ignores are refused.
+pub(crate) fn write(
+    settings: &Bound<PyDict>,
+    table: &mut Table,
+    others: &[&str],
+    reader: Option<RecipeReader>,
+) -> PyResult<()> {
+    let check = |position: &str| reader.map_or(Ok(()), |reader| reader.refuse_unread(position)).map_err(refused);
     let flags = flags();
     let keys: Vec<&str> = Recipe::specs().iter().map(|spec| spec.key).collect();
     let (mut lengths, mut single) = (PhaseLengths::default(), Vec::new());
@@ -39,14 +46,17 @@ pub(crate) fn write(settings: &Bound<PyDict>, table: &mut Table, others: &[&str]
         let name: String = name.extract()?;
         let value = to_toml(&value, &name)?;
         if LENGTHS.contains(&name.as_str()) {
+            check("phases")?;
             set_length(&mut lengths, &name, &value)?;
         } else if let Some(key) = flags.iter().find(|key| names(key).any(|own| own == name)) {
             let value = match &value {
                 Value::String(text) => (key.spec.from_text)(text),
                 value => value.clone(),
             };
+            check(&key.key_path)?;
             apply(table, &key.key_path, value).map_err(refused)?;
         } else if name.contains('.') || keys.contains(&name.as_str()) {
+            check(&name)?;
             single.push((name, value));
         } else {
             let known: Vec<String> = flags.iter().flat_map(names).collect();

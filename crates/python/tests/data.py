@@ -138,6 +138,8 @@ class Loaders(unittest.TestCase):
             (dict(transform="imagnet"), "imagenet"),
             (dict(transform=[{"op": "resiz"}]), "resize"),
             (dict(batch=1000), "smaller batch"),
+            (dict(lr=0.5), "is for training and changes nothing in a loader"),
+            (dict(gallery=2), "is for training and changes nothing in a loader"),
         ]:
             with self.subTest(options), self.assertRaisesRegex(octant.OctantError, re.escape(sentence)):
                 octant.Loader("glyphs", **{**GLYPHS, **options})

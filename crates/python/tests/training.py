@@ -65,6 +65,8 @@ class Runs(unittest.TestCase):
         self.assertIn(model(np.zeros((28, 28), np.uint8)).class_name, model.names)
         again = octant.Run(run.path)
         self.assertEqual((again.ending, sorted(again.metrics)), (None, sorted(metrics)))
+        with self.assertRaisesRegex(octant.OctantError, "is for training and changes nothing in an evaluation"):
+            octant.evaluate(run.path, device="cpu", lr=0.5)
         evaluated = octant.evaluate(run.path, device="cpu")
         best = run.outcome["best"]
         self.assertAlmostEqual(evaluated["accuracy"], best["metrics"]["val_accuracy"], places=9)

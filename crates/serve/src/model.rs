@@ -5,7 +5,7 @@ use crate::loaded::Loaded;
 use crate::metrics::ModelMetrics;
 use crate::options::ServeOptions;
 use crate::queue::Queue;
-use octant_predict::{Network, PredictOptions};
+use octant_predict::{Arithmetic, Network, PredictOptions};
 use std::path::PathBuf;
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -19,6 +19,8 @@ pub struct ModelSource {
     pub path: Option<PathBuf>,
     /// Which checkpoint of the run; the best one if not given.
     pub checkpoint: Option<String>,
+    /// What it computes in; as it was opened, but as it was trained once it is loaded again, if not given.
+    pub arithmetic: Option<Arithmetic>,
     /// How predictions are made.
     pub options: PredictOptions,
 }

@@ -64,6 +64,11 @@ impl ServeOptions {
         if self.max_batch == 0 || self.queue < self.max_batch {
             return wrong("a batch has at least one image, and at least as many must be able to wait");
         }
+        if self.max_batch == 1 && !self.max_delay.is_zero() {
+            return wrong(
+                "the first image of a batch waits for others, and batches have one image: --max-delay changes nothing",
+            );
+        }
         if self.max_request < PART || self.memory < self.max_request {
             return wrong("the memory for requests must hold the largest request, and that at least 4 KiB");
         }

@@ -26,8 +26,20 @@ pub(crate) fn specs(predictor: &Predictor) -> Result<Vec<TensorSpec>, PredictErr
                 spec("labels", DataType::Bytes, &[any, top]),
             ]
         }
+        TaskOutput::Labels => vec![
+            spec("probabilities", DataType::Fp32, &[any, Some(count)]),
+            spec("chosen", DataType::Uint8, &[any, Some(count)]),
+        ],
         TaskOutput::Values => vec![spec("values", DataType::Fp32, &[any, Some(count)])],
         TaskOutput::Mask => vec![spec("mask", DataType::Uint8, &[any, any, any])],
+        output @ (TaskOutput::Instances | TaskOutput::Keypoints | TaskOutput::Rotated) => {
+            let what = output.labels().map(octant_data::LabelKind::name).unwrap_or_default();
+            let problem = format!(
+                "{} predicts {what} of objects, which the server's responses do not hold yet",
+                network.recipe.model
+            );
+            return Err(PredictError::Refused(problem));
+        }
         TaskOutput::Boxes => vec![
             spec("boxes", DataType::Fp32, &[any, any, Some(4)]),
             spec("scores", DataType::Fp32, &[any, any]),
@@ -68,6 +80,20 @@ pub(crate) fn tensors(predictions: &[Prediction]) -> Result<Vec<Tensor>, Refusal
                 tensor("classes", DataType::Int64, &[count, top], Data::of_i64s(&classes)),
                 tensor("scores", DataType::Fp32, &[count, top], Data::of_f32s(&scores)),
                 tensor("labels", DataType::Bytes, &[count, top], strings(labels)),
+            ])
+        }
+        Some(Output::Labels(first)) => {
+            let (mut all, mut chosen) = (Vec::new(), Vec::new());
+            for prediction in predictions {
+                let Output::Labels(found) = &prediction.output else { return Err(mixed()) };
+                all.extend(found.scores.iter().map(|&score| score as f32));
+                let is_chosen = |(label, score): (usize, &f64)| u8::from(*score >= found.threshold(label));
+                chosen.extend(found.scores.iter().enumerate().map(is_chosen));
+            }
+            let shape = [count, first.scores.len()];
+            Ok(vec![
+                tensor("probabilities", DataType::Fp32, &shape, Data::of_f32s(&all)),
+                tensor("chosen", DataType::Uint8, &shape, Data::Raw(chosen.into())),
             ])
         }
         Some(Output::Values(first)) => {

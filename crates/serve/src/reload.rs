@@ -4,7 +4,7 @@ use crate::loaded::Loaded;
 use crate::model::{Model, ModelSource};
 use crate::options::ServeEvent;
 use crate::shared::Shared;
-use octant_predict::{Network, NetworkFile, PredictError, PredictOptions};
+use octant_predict::{Arithmetic, Network, NetworkFile, PredictError, PredictOptions};
 use octant_runtime::Backend;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -18,6 +18,8 @@ pub(crate) struct Watched {
     path: PathBuf,
     checkpoint: Option<String>,
     options: PredictOptions,
+    /// What it computes in, where that is not as it was trained.
+    arithmetic: Option<Arithmetic>,
     files: Vec<PathBuf>,
     /// The files that the version that is served was loaded from.
     served: Stamp,
@@ -37,7 +39,15 @@ impl Watched {
         }
         let stamp = stamp(&files);
         let (checkpoint, options) = (source.checkpoint.clone(), source.options.clone());
-        Some(Watched { path, checkpoint, options, files, served: stamp.clone(), last: stamp })
+        Some(Watched {
+            path,
+            checkpoint,
+            options,
+            arithmetic: source.arithmetic,
+            files,
+            served: stamp.clone(),
+            last: stamp,
+        })
     }
 
     /// Whether the files changed since they were loaded, and no longer change.
@@ -53,7 +63,10 @@ impl Watched {
             true => NetworkFile::of_run(&self.path, self.checkpoint.as_deref())?,
             false => NetworkFile::open(&self.path)?,
         };
-        file.network()
+        match self.arithmetic {
+            Some(arithmetic) => file.network()?.computing_in(arithmetic),
+            None => file.network(),
+        }
     }
 }
 

@@ -179,6 +179,7 @@ fn a_changed_file_is_served_and_a_broken_one_is_not() {
         network,
         path: Some(path.clone()),
         checkpoint: None,
+        arithmetic: None,
         options: Default::default(),
     };
     let options = ServeOptions { reload: Some(Duration::from_millis(30)), ..options() };

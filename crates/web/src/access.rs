@@ -107,7 +107,7 @@ impl Access {
             Posts::FromClients => (false, 0),
         };
         if !may_post && ![Method::GET, Method::HEAD].contains(request.method()) {
-            return Err((StatusCode::METHOD_NOT_ALLOWED, "this address only responses GET"));
+            return Err((StatusCode::METHOD_NOT_ALLOWED, "this address only responds to GET"));
         }
         if uri.to_string().len() > LONGEST_URI {
             return Err((StatusCode::URI_TOO_LONG, "the address is too long"));

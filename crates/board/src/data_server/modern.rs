@@ -14,15 +14,16 @@ pub enum DataClass {
     Blobs = 3,
 }
 
+/// Plugins whose tensors hold graphs, whatever their metadata say.
+const GRAPHS: [&str; 3] = ["graph_run_metadata", "graph_run_metadata_graph", "graph_keras_model"];
+
 /// The class of a tag: what its metadata says, or what its plugin has always been.
 pub fn class(tag: &Tag) -> DataClass {
     let metadata = SummaryMetadata::decode(&tag.metadata[..]).unwrap_or_default();
     match (tag.kind, metadata.data_class) {
         (Kind::Scalar, _) => DataClass::Scalar,
-        (Kind::Image | Kind::Audio | Kind::Graph, _) | (Kind::Tensor, 3) => DataClass::Blobs,
-        (Kind::Tensor, _) if ["graph_run_metadata", "graph_keras_model"].contains(&tag.plugin.as_str()) => {
-            DataClass::Blobs
-        }
+        (Kind::Image | Kind::Audio | Kind::Graph | Kind::Profile, _) | (Kind::Tensor, 3) => DataClass::Blobs,
+        (Kind::Tensor, _) if GRAPHS.contains(&tag.plugin.as_str()) => DataClass::Blobs,
         (Kind::Histogram | Kind::Text | Kind::Tensor, _) => DataClass::Tensor,
     }
 }
@@ -62,19 +63,24 @@ pub fn tensor(value: &[u8], kind: Kind) -> Vec<u8> {
     TensorProto { dtype: FLOAT, tensor_shape: shaped(&[0]), tensor_content: Vec::new() }.encode_to_vec()
 }
 
-/// The blobs of a value: a graph is one; an image has its width and height before it.
-pub fn blobs(value: &[u8], kind: Kind) -> Vec<Vec<u8>> {
+/// The blobs of a value: a graph is one, and so is a recording, whose label is left out; an image has its width and height before
+/// it.
+pub fn blobs(value: &[u8], tag: &Tag) -> Vec<Vec<u8>> {
+    let kind = tag.kind;
     match (kind, field(value, 4).filter(|_| kind == Kind::Image), field(value, 6).filter(|_| kind == Kind::Audio)) {
         (Kind::Graph, ..) => vec![value.to_vec()],
+        (Kind::Profile, ..) => vec![field(value, 2).unwrap_or_default().to_vec()],
         (_, Some(image), _) => {
             let number = |number: u32| varint(image, number).unwrap_or(0).to_string().into_bytes();
             vec![number(2), number(1), field(image, 4).unwrap_or_default().to_vec()]
         }
-        (_, _, Some(audio)) => vec![field(audio, 4).unwrap_or_default().to_vec(), Vec::new()],
-        _ => field(value, 8)
-            .and_then(octant_events::TensorValue::decode)
-            .map(|tensor| tensor.strings)
-            .unwrap_or_default(),
+        (_, _, Some(audio)) => vec![field(audio, 4).unwrap_or_default().to_vec()],
+        _ => {
+            let tensor = field(value, 8).and_then(octant_events::TensorValue::decode);
+            let Some(tensor) = tensor else { return Vec::new() };
+            let is_labeled = tag.plugin == "audio" && tensor.shape.len() == 2 && tensor.shape[1] == 2;
+            tensor.strings.into_iter().step_by(if is_labeled { 2 } else { 1 }).collect()
+        }
     }
 }
 

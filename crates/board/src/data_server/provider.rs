@@ -111,7 +111,7 @@ impl Provider {
         let mut response = ReadScalarsResponse::default();
         for (run, tags) in self.chosen(&request, DataClass::Scalar) {
             let read = tags.into_iter().filter_map(|tag| {
-                let data = run.with_numbers(&tag.name, |steps, times, numbers| {
+                let data = run.with_current_numbers(&tag.name, |steps, times, numbers| {
                     let kept = thinned(steps.len(), most);
                     ScalarData {
                         step: kept.iter().map(|&index| steps[index]).collect(),
@@ -131,7 +131,7 @@ impl Provider {
         let mut response = ReadTensorsResponse::default();
         for (run, tags) in self.chosen(&request, DataClass::Tensor) {
             let read = tags.into_iter().map(|tag| {
-                let stored = run.stored(&tag.name);
+                let stored = run.current(&tag.name);
                 let mut data = TensorData::default();
                 for value in thinned(stored.len(), most).into_iter().map(|index| &stored[index]) {
                     // A value that was damaged or cut away since is left out.
@@ -151,7 +151,7 @@ impl Provider {
         let mut response = ListBlobsResponse::default();
         for (run, tags) in self.chosen(&request, DataClass::Blobs) {
             let listed = tags.into_iter().map(|tag| {
-                let parts = most_parts(&run, &tag.name, |value| modern::blobs(value, tag.kind).len());
+                let parts = most_parts(&run, &tag.name, |value| modern::blobs(value, &tag).len());
                 let metadata = BlobMetadata {
                     max_step: tag.last_step,
                     max_wall_time: tag.last_time,
@@ -170,12 +170,12 @@ impl Provider {
         let mut response = ReadBlobsResponse::default();
         for (run, tags) in self.chosen(&request, DataClass::Blobs) {
             let read = tags.into_iter().map(|tag| {
-                let stored = run.stored(&tag.name);
+                let stored = run.current(&tag.name);
                 let mut data = BlobData::default();
                 for index in thinned(stored.len(), most) {
                     let Ok(bytes) = stored[index].read(LARGEST) else { continue };
                     let key = |part| BlobKey { run: run.id, index, part, tag: tag.name.clone() };
-                    let parts = 0..modern::blobs(&bytes, tag.kind).len();
+                    let parts = 0..modern::blobs(&bytes, &tag).len();
                     data.step.push(stored[index].step);
                     data.wall_time.push(stored[index].time);
                     data.values.push(BlobReferences {
@@ -194,10 +194,10 @@ impl Provider {
         let key = BlobKey::parse(key).ok_or_else(|| Status::invalid_argument("this is not the key of a blob"))?;
         let run = self.store.run(key.run).ok_or_else(missing)?;
         let tag = run.tags().into_iter().find(|tag| tag.name == key.tag).ok_or_else(missing)?;
-        let stored = run.stored(&tag.name);
+        let stored = run.current(&tag.name);
         let value = stored.get(key.index).ok_or_else(missing)?;
         let bytes = value.read(LARGEST).map_err(|error| Status::data_loss(error.to_string()))?;
-        modern::blobs(&bytes, tag.kind).into_iter().nth(key.part).ok_or_else(missing)
+        modern::blobs(&bytes, &tag).into_iter().nth(key.part).ok_or_else(missing)
     }
 }
 
@@ -228,7 +228,7 @@ impl std::fmt::Display for BlobKey {
 
 /// How many parts the values of a tag have at most: as many as the first, the last and one between.
 fn most_parts(run: &Arc<Run>, tag: &str, parts: impl Fn(&[u8]) -> usize) -> usize {
-    let stored = run.stored(tag);
+    let stored = run.current(tag);
     let some = [0, stored.len() / 2, stored.len().saturating_sub(1)];
     let counts = some.iter().filter_map(|&index| stored.get(index)?.read(1 << 28).ok()).map(|value| parts(&value));
     counts.max().unwrap_or(0)

@@ -1,7 +1,8 @@
 //! Exported files beside our own predictions.
 
 use super::compare::{
-    Compared, boxes_of, compare_boxes, compare_classes, compare_marks, compare_mask, compare_numbers, compare_pixels,
+    Compared, boxes_of, compare_boxes, compare_classes, compare_labels, compare_marks, compare_mask, compare_numbers,
+    compare_pixels,
 };
 use super::peer::{Peer, PeerChoice, PeerRuntime};
 use super::{ExportedFacts, OutputKind};
@@ -177,6 +178,12 @@ impl Check<'_> {
             OutputKind::Logits if self.facts.is_mask() => {
                 compare_mask(ours, &self.in_our_order(theirs("logits")?, channels), 0.0)
             }
+            OutputKind::Logits if self.facts.has_labels() => {
+                let (theirs, thresholds) = (theirs("logits")?, self.predictor.network().thresholds());
+                let share = |logit: &f64| 1.0 / (1.0 + (-logit).exp());
+                let [own, other] = [ours, theirs].map(|logits| logits.iter().map(share).collect::<Vec<_>>());
+                compare_labels(&own, &other, &thresholds).of(ours, theirs)
+            }
             OutputKind::Logits => {
                 let theirs = theirs("logits")?;
                 compare_classes(&softmax(ours), &softmax(theirs)).of(ours, theirs)
@@ -208,6 +215,7 @@ impl Check<'_> {
         let mut predictions = self.predictor.predict([image.clone()])?;
         Ok(match predictions.remove(0).output {
             Output::Classes(classes) => compare_classes(&classes.scores, &theirs("probabilities")?),
+            Output::Labels(labels) => compare_labels(&labels.scores, &theirs("probabilities")?, &labels.thresholds),
             Output::Values(values) => compare_numbers(&values.values, &theirs("values")?),
             Output::Mask(mask) if !mask.is_of_one_class() => {
                 let ours: Vec<f64> = mask.classes.values().iter().map(|&class| f64::from(class)).collect();

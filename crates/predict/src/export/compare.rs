@@ -1,5 +1,6 @@
 //! Two sets of predictions of one image.
 
+use crate::Labels;
 use octant_metrics::boxes::{PredictedBox, Rectangle, Suppression};
 
 /// Scores that differ less than this may be ordered by rounding alone.
@@ -52,6 +53,16 @@ pub(super) fn compare_classes(ours: &[f64], theirs: &[f64]) -> Compared {
     let runner_up = ours.iter().enumerate().filter(|(class, _)| Some(*class) != first).map(|(_, &score)| score);
     let margin = first.map_or(0.0, |first| ours[first]) - runner_up.fold(0.0, f64::max);
     Compared { changed: first != best(theirs), is_close: margin < MARGIN, ..Compared::default() }.of(ours, theirs)
+}
+
+/// Probabilities of labels: the predictions are those from their thresholds on, one half where there is none.
+pub(super) fn compare_labels(ours: &[f64], theirs: &[f64], thresholds: &[f64]) -> Compared {
+    let threshold = |label: usize| thresholds.get(label).copied().unwrap_or(Labels::HALF);
+    let differs = |label: usize, other: f64| (ours[label] >= threshold(label)) != (other >= threshold(label));
+    let labels = 0..ours.len().min(theirs.len());
+    let changed: Vec<usize> = labels.filter(|&label| differs(label, theirs[label])).collect();
+    let is_close = changed.iter().all(|&label| (ours[label] - threshold(label)).abs() < MARGIN);
+    Compared { changed: !changed.is_empty(), is_close, ..Compared::default() }.of(ours, theirs)
 }
 
 /// A number per pixel: the predictions are the pixels above the threshold.

@@ -8,8 +8,10 @@ use octant_export::int8::{Calibration, RangeRule};
 use octant_export::{NetworkOptions, TRACED_BATCH};
 use octant_graph::Graph;
 use octant_graph::passes::{Int8Ranges, quantized};
+use octant_nn::Precision;
 use octant_recipe::TaskOutput;
 use octant_runtime::{Backend, CompileOptions, Executable, HostTensor, Mesh, Program, Sharding};
+use octant_train::step::StepOptions;
 use std::sync::Arc;
 
 /// Batches over which the loss of single layers and of the whole network is measured.
@@ -71,6 +73,8 @@ impl Network {
             refuse!("8 bits need images to look at, at least {TRACED_BATCH}; the data has {}", dataset.len());
         }
         self.int8 = None;
+        // Layers of other precisions are not looked at.
+        self.recipe.step = StepOptions { precision: Precision::F32, ..self.recipe.step.clone() };
         let config = LoaderConfig {
             batch_size: TRACED_BATCH,
             seed: self.recipe.run.seed,

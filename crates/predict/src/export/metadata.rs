@@ -9,6 +9,7 @@ use octant_export::onnx::OnnxModel;
 use octant_export::stablehlo::{StablehloMetadata, StablehloModel};
 use octant_metrics::boxes::Suppression;
 use octant_recipe::NormalizationMode;
+use octant_zoo::identity::Card;
 use octant_zoo::{ModelTask, Preprocessing};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
@@ -101,18 +102,21 @@ pub(crate) enum OutputKind {
     Boxes,
     /// Probabilities of classes.
     Classes,
+    /// A probability per label, of which an image may have any number.
+    Probabilities,
     /// Marked pixels of the original image.
     Mask,
 }
 
 impl OutputKind {
-    const ALL: [OutputKind; 7] = [
+    const ALL: [OutputKind; 8] = [
         OutputKind::Logits,
         OutputKind::Values,
         OutputKind::Rows,
         OutputKind::Image,
         OutputKind::Boxes,
         OutputKind::Classes,
+        OutputKind::Probabilities,
         OutputKind::Mask,
     ];
 
@@ -124,6 +128,7 @@ impl OutputKind {
             OutputKind::Image => "image",
             OutputKind::Boxes => "boxes",
             OutputKind::Classes => "classes",
+            OutputKind::Probabilities => "probabilities",
             OutputKind::Mask => "mask",
         }
     }
@@ -132,11 +137,12 @@ impl OutputKind {
     pub fn of(task: ModelTask, name: &str, options: &FileFacts) -> OutputKind {
         match (task, name) {
             (ModelTask::Classify, "regress") => OutputKind::Values,
+            (ModelTask::Classify, "multilabel") if options.preprocessing => OutputKind::Probabilities,
             (ModelTask::Classify, _) if options.preprocessing => OutputKind::Classes,
             (ModelTask::Segment, _) if options.preprocessing => OutputKind::Mask,
             (ModelTask::Classify | ModelTask::Segment, _) => OutputKind::Logits,
             (ModelTask::Detect, _) if options.boxes.is_some() => OutputKind::Boxes,
-            (ModelTask::Detect, _) => OutputKind::Rows,
+            (ModelTask::Detect | ModelTask::Instances | ModelTask::Pose | ModelTask::Rotated, _) => OutputKind::Rows,
             (ModelTask::Translate, _) => OutputKind::Image,
         }
     }
@@ -234,6 +240,10 @@ impl ExportedFacts {
         self.get(INSIDE) == Some("true")
     }
 
+    pub(super) fn has_labels(&self) -> bool {
+        self.get(TASK) == Some("multilabel")
+    }
+
     pub(super) fn is_mask(&self) -> bool {
         self.get(TASK) == Some("segment")
     }
@@ -291,6 +301,7 @@ impl Network {
         let mut entries = octant_zoo::identity::metadata(entry, &preprocessing, self.outputs, &self.names);
         let side = options.image_size;
         let steps = Preparation::of(self, &PredictOptions { side, ..PredictOptions::default() })?.describe(described);
+        entries.extend(Card::thresholds_metadata(&self.thresholds()));
         let mut add = |key: &str, value: String| entries.push((key.into(), value));
         add(TASK, self.recipe.task.clone());
         add(OUTPUT, OutputKind::of(entry.task, &self.recipe.task, options).name().into());

@@ -93,6 +93,7 @@ impl Network {
         let precision = if options.half { Precision::Bf16 } else { Precision::F32 };
         self.recipe.step = StepOptions { precision, ..self.recipe.step };
         let task = self.entry()?.task;
+        self.refuse_details(task)?;
         if options.boxes.is_some() && task != ModelTask::Detect {
             refuse!("suppression is for detectors; {} is none", self.recipe.model);
         }
@@ -132,11 +133,32 @@ impl Network {
                 (OutputKind::Boxes, Some(rules)) => Decoder::Boxes(self.box_rules(rules)?),
                 (OutputKind::Classes, _) => Decoder::Classes { top: TOP },
                 (OutputKind::Mask, _) => Decoder::Mask,
-                (OutputKind::Logits | OutputKind::Values | OutputKind::Rows | OutputKind::Image, _)
+                (
+                    OutputKind::Logits
+                    | OutputKind::Values
+                    | OutputKind::Probabilities
+                    | OutputKind::Rows
+                    | OutputKind::Image,
+                    _,
+                )
                 | (OutputKind::Boxes, None) => Decoder::Outputs,
             },
         };
         Ok(octant_export::onnx::export(&network, &onnx)?)
+    }
+
+    /// Files have boxes and scores, and no place for masks, keypoints and angles.
+    fn refuse_details(&self, task: ModelTask) -> Result<()> {
+        let what = match task {
+            ModelTask::Instances => "masks",
+            ModelTask::Pose => "keypoints",
+            ModelTask::Rotated => "rotated boxes",
+            ModelTask::Detect | ModelTask::Classify | ModelTask::Segment | ModelTask::Translate => return Ok(()),
+        };
+        refuse!(
+            "{} predicts {what}, which exported files do not hold yet; `octant predict` and Python do",
+            self.recipe.model
+        )
     }
 
     /// How images of that side are prepared.
@@ -167,7 +189,9 @@ impl Network {
         let ExportedGraph::Boxes(rules) = graph else {
             let key = match (graph, self.entry()?.task) {
                 (ExportedGraph::Bytes, _) => Key { layer: Layer::Prediction, input: Shape::new(DType::U8, dims) },
-                (_, ModelTask::Detect) => Key { layer: Layer::Prediction, input: Shape::new(DType::F32, dims) },
+                (_, ModelTask::Detect | ModelTask::Instances | ModelTask::Pose | ModelTask::Rotated) => {
+                    Key { layer: Layer::Prediction, input: Shape::new(DType::F32, dims) }
+                }
                 (_, ModelTask::Classify | ModelTask::Segment | ModelTask::Translate) => {
                     Key { layer: Layer::Output, input: Shape::new(DType::F32, dims) }
                 }

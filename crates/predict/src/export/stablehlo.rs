@@ -64,6 +64,7 @@ impl Network {
         let precision = if options.half { Precision::Bf16 } else { Precision::F32 };
         self.recipe.step = StepOptions { precision, ..self.recipe.step };
         let task = self.entry()?.task;
+        self.refuse_details(task)?;
         if options.boxes.is_some() && task != ModelTask::Detect {
             refuse!("suppression is for detectors; {} is none", self.recipe.model);
         }

@@ -68,13 +68,13 @@ class Plot:
 class Prediction:
     """What a network predicts of an image.
 
-    Which of `probabilities`, `values`, `mask`, `boxes`, `image` and `features` there is depends on the network, and `kind` names
-    it; the others raise AttributeError.
+    Which of `probabilities`, `labels`, `values`, `mask`, `boxes`, `image` and `features` there is depends on the network, and
+    `kind` names it; the others raise AttributeError.
     """
 
     @property
     def kind(self) -> str:
-        """What was predicted: `classes`, `values`, `mask`, `boxes`, `image` or `features`."""
+        """What was predicted: `classes`, `labels`, `values`, `mask`, `boxes`, `image` or `features`."""
     @property
     def path(self) -> Optional[Path]:
         """The file that the image came from, if it came from one."""
@@ -86,7 +86,13 @@ class Prediction:
         """The names of classes or columns, as far as they are known."""
     @property
     def probabilities(self) -> Array:
-        """A probability per class: float64 `[classes]`."""
+        """A probability per class, or per label of which an image may have any number: float64 `[classes]`."""
+    @property
+    def labels(self) -> list[tuple[str, float]]:
+        """The labels that are predicted, each with its name and probability, the likeliest first."""
+    @property
+    def thresholds(self) -> Array:
+        """The probability from which on each label is predicted: float64 `[labels]`."""
     @property
     def class_id(self) -> int:
         """The number of the likeliest class."""
@@ -110,6 +116,15 @@ class Prediction:
     @property
     def class_names(self) -> list[str]:
         """The name of every box's class."""
+    @property
+    def masks(self) -> Array:
+        """The mask of every object: uint8 `[objects, height, width]`, 1 where it is."""
+    @property
+    def keypoints(self) -> Array:
+        """Column, row and visibility of every object's keypoints: float64 `[objects, keypoints, 3]`."""
+    @property
+    def rotated(self) -> Array:
+        """Column and row of the center, width, height and radians of every rotated box: float64 `[objects, 5]`."""
     @property
     def mask(self) -> Array:
         """The number of the class of every pixel of the original image, 1 where a network that marks a single class does: uint8

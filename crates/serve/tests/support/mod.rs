@@ -42,7 +42,7 @@ pub fn predictor(name: &str, seed: u64, device: &Arc<dyn Backend>) -> Predictor 
 
 pub fn source(name: &str, model: &str, seed: u64) -> ModelSource {
     let (network, options) = (network(model, seed), PredictOptions::default());
-    ModelSource { name: name.into(), network, path: None, checkpoint: None, options }
+    ModelSource { name: name.into(), network, path: None, checkpoint: None, arithmetic: None, options }
 }
 
 pub fn options() -> ServeOptions {

@@ -14,13 +14,14 @@ fn training_step(model: &str, side: usize, batch: usize) -> Program {
     let model = (entry.build)(entry.classes);
     let image = [side, side, entry.preprocessing.input[2]];
     let task: Arc<dyn Task> = match entry.task {
-        octant_zoo::ModelTask::Classify => {
-            Arc::new(Classify { model, image, normalize: None, smoothing: 0.0, mixed: false })
-        }
+        octant_zoo::ModelTask::Classify => Arc::new(Classify::new(model, image)),
         octant_zoo::ModelTask::Segment => {
             Arc::new(Segment { model, image, normalize: None, loss: MaskLoss::SlsIou.into(), warm_up: false })
         }
-        octant_zoo::ModelTask::Detect => Arc::new(Detect::new(model, image, None, 8, 1)),
+        octant_zoo::ModelTask::Detect
+        | octant_zoo::ModelTask::Instances
+        | octant_zoo::ModelTask::Pose
+        | octant_zoo::ModelTask::Rotated => Arc::new(Detect::new(model, image, None, 8, 1)),
         octant_zoo::ModelTask::Translate => {
             let format = ImageFormat { image, target: image, normalize: None };
             Arc::new(Restore { model, format, loss: ImageLoss::L1 })

@@ -46,7 +46,7 @@ pub(crate) struct Arguments {
     optimizer: Option<String>,
     #[command(flatten)]
     device: DeviceFlags,
-    /// What layers compute in: f32 or bf16
+    /// What layers compute in: f32 or bf16; int8 for predictions, between the ranges of random weights on noise: speed alone
     #[arg(long, default_value = "f32")]
     precision: String,
     /// Devices that work on every batch together, or `all`; for training steps
@@ -121,6 +121,10 @@ pub(crate) fn run(arguments: Arguments, started: Instant) -> Result<Ending> {
     if let Some(key) = given.or(optimizer).filter(|_| arguments.ops || arguments.mode == "infer") {
         let what = if arguments.ops { "single operations" } else { "predictions" };
         bail!("`{key}` is for training steps and changes nothing in {what}; remove it");
+    }
+    let given = given.or((arguments.cores != Cores::Count(1)).then_some("cores"));
+    if let (Some(peer), Some(key)) = (&arguments.peer, given) {
+        bail!("`{key}` is nothing that {peer} is measured with, so both sides would do different work; remove it");
     }
     match (&arguments.model, &arguments.peer) {
         _ if arguments.ops => ops::run(&arguments)?,

@@ -2,7 +2,7 @@
 
 use crate::Ending;
 use crate::output::line;
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use clap::Parser;
 use octant_board::{DataOptions, Options, Serving, serve, serve_anywhere, serve_data};
 use std::ffi::OsString;
@@ -36,7 +36,7 @@ pub(crate) struct Arguments {
     #[arg(long)]
     open: bool,
     /// Serve TensorBoard instead, which passes its own flags behind this one
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["folders", "port", "host", "name", "edit", "open"])]
     data_server: bool,
     /// TensorBoard's flags
     #[arg(last = true, hide = true)]
@@ -45,12 +45,15 @@ pub(crate) struct Arguments {
 
 pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
     if arguments.data_server {
-        return run_data_server(DataServer::parse_from(
-            std::iter::once("octant".into()).chain(arguments.flags.iter().cloned()),
-        ))
-        .map(|()| Ending::Done);
+        let words = std::iter::once("octant".into()).chain(arguments.flags);
+        return run_data_server(DataServer::parse_from(words)).map(|()| Ending::Done);
     }
-    let folders = if arguments.folders.is_empty() { vec!["runs".into()] } else { arguments.folders.clone() };
+    if let Some(flag) = arguments.flags.first() {
+        bail!("{} is for TensorBoard's data server; add --data-server before the --", flag.display());
+    }
+    // It runs until it is ended.
+    crate::device::note_ignored_flag();
+    let folders = if arguments.folders.is_empty() { vec!["runs".into()] } else { arguments.folders };
     let serving = start(&folders, arguments.host, arguments.port, &arguments.name, arguments.edit)?;
     line(format_args!("{}", serving.url()));
     match serving.url_for_others() {

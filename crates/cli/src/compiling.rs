@@ -103,6 +103,26 @@ pub(crate) fn stop_at(signals: &[i32]) -> std::io::Result<()> {
     Ok(())
 }
 
+/// Whether a signal came to this process.
+pub(crate) fn has_signal() -> bool {
+    SIGNAL.load(Ordering::Relaxed) != 0
+}
+
+/// What the process exits with after that signal: the shell's convention, but for the notice of schedulers that the process
+/// will be taken away, after which it is to be started again.
+pub(crate) fn code_of(signal: i32) -> u8 {
+    match signal {
+        NOTICE => octant_cluster::ExitCode::StartAgain.number(),
+        signal => 128 + signal as u8,
+    }
+}
+
+/// What Slurm sends before the end of a job's time, if configured to.
+#[cfg(unix)]
+pub(crate) const NOTICE: i32 = libc::SIGUSR1;
+#[cfg(not(unix))]
+pub(crate) const NOTICE: i32 = -1;
+
 /// The signal that ended the work; an interrupt where nothing else is known.
 pub(crate) fn signal() -> i32 {
     match SIGNAL.load(Ordering::Relaxed) {
@@ -216,5 +236,5 @@ pub(crate) fn leave(code: u8) -> u8 {
 pub(crate) fn end() -> ! {
     let _ = std::io::stdout().flush();
     // SAFETY: nothing runs after this call, and it touches no memory of ours.
-    unsafe { libc::_exit(128 + signal()) }
+    unsafe { libc::_exit(code_of(signal()).into()) }
 }

@@ -2,6 +2,7 @@
 
 use crate::compiling;
 use anyhow::Result;
+use octant_cluster::Cluster;
 use octant_device::Options;
 use octant_runtime::Backend;
 use std::sync::Arc;
@@ -26,9 +27,11 @@ pub(crate) fn is_nondeterministic() -> bool {
     IS_FAST.load(Ordering::Relaxed)
 }
 
-/// Whether [`FAST_FLAG`] was given to a command that opened no device. Devices without such kernels report it themselves.
-pub(crate) fn has_ignored_flag() -> bool {
-    IS_FAST.load(Ordering::Relaxed) && !IS_READ.load(Ordering::Relaxed)
+/// Prints that [`FAST_FLAG`] has no effect, for a command that opens no device. Devices without such kernels report it themselves.
+pub(crate) fn note_ignored_flag() {
+    if IS_FAST.load(Ordering::Relaxed) && !IS_READ.swap(true, Ordering::Relaxed) {
+        eprintln!("note: {FAST_FLAG} has no effect: it chooses kernels of GPUs, and no device was opened");
+    }
 }
 
 /// The flags of commands that choose a device without a recipe.
@@ -59,6 +62,11 @@ pub(crate) fn options(threads: Option<usize>) -> Result<Options> {
 /// The backend of that name.
 pub(crate) fn open(name: &str, threads: Option<usize>) -> Result<Arc<dyn Backend>> {
     Ok(octant_device::open(name, &options(threads)?)?)
+}
+
+/// The backend of that name; with other processes, on the devices of all of them.
+pub(crate) fn open_with(name: &str, threads: Option<usize>, cluster: Option<Arc<Cluster>>) -> Result<Arc<dyn Backend>> {
+    Ok(octant_device::open(name, &Options { cluster, ..options(threads)? })?)
 }
 
 /// The backend of that name, with products as exact as their operands: f32 is not rounded to fewer bits.

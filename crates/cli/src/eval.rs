@@ -7,7 +7,7 @@ use crate::{Ending, fetching, prepare};
 use anyhow::{Context, Result, bail};
 use octant_events::metrics_json;
 use octant_predict::{EvalOptions, NetworkFile, PredictError, PredictOptions, Predictor, similarity};
-use octant_recipe::{Cores, TaskOutput};
+use octant_recipe::{Cores, RecipeReader};
 use octant_train::options::OptionTable;
 use serde_json::json;
 use std::path::{Path, PathBuf};
@@ -26,7 +26,7 @@ pub(crate) struct Arguments {
     #[arg(
         long,
         value_name = "PATH",
-        conflicts_with_all = ["data", "recipe", "checkpoint", "on_train", "coco", "batch_size", "device", "threads", "cores",
+        conflicts_with_all = ["data", "recipe", "checkpoint", "on_train", "coco", "batch_size", "precision", "device", "threads", "cores",
                               "save_inputs", "plots", "set"]
     )]
     against: Option<PathBuf>,
@@ -51,6 +51,10 @@ pub(crate) struct Arguments {
     /// Images per step
     #[arg(long)]
     batch_size: Option<usize>,
+    /// What layers compute in, f32, bf16, or int8 between the ranges that `octant export --int8` kept; as the run was trained if not
+    /// given
+    #[arg(long)]
+    precision: Option<String>,
     #[command(flatten)]
     device: DeviceFlags,
     /// Devices that work on every batch together, or `all`
@@ -84,14 +88,17 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
     data.remarks.iter().for_each(|remark| eprintln!("warning: {remark}"));
     let dataset = &data.dataset;
     let mut network = file.network_for(data.outputs)?;
+    if let Some(precision) = &arguments.precision {
+        network = network.computing_in(precision.parse()?)?;
+    }
     if network.names.is_empty() {
         network.names = data.classes.clone();
     }
-    if arguments.coco.is_some() && network.output()? != TaskOutput::Boxes {
+    if arguments.coco.is_some() && !network.output()?.is_objects() {
         bail!("--coco is for detectors; {} is none; remove it", network.recipe.model);
     }
     let backend = arguments.device.open()?;
-    let mesh = octant_recipe::mesh(arguments.cores, 1, &*backend)?;
+    let mesh = octant_recipe::mesh(arguments.cores, &octant_train::step::StepOptions::default(), &*backend)?;
     let predictor = Predictor::new(network, &backend, PredictOptions::default())?;
     let (coco, inputs) = (arguments.coco.clone(), arguments.save_inputs.clone());
     let options = EvalOptions { batch_size: arguments.batch_size, mesh, coco, inputs };
@@ -139,7 +146,11 @@ fn file(arguments: &Arguments) -> Result<NetworkFile> {
         if let Some(data) = data {
             octant_recipe::set(table, "data.dir", toml::Value::String(data.display().to_string()))?;
         }
-        set.iter().try_for_each(|assignment| octant_recipe::set_text(table, assignment)).map_err(PredictError::from)
+        let change = |assignment: &String| {
+            RecipeReader::Evaluation.refuse_unread(assignment.split('=').next().unwrap_or_default().trim())?;
+            octant_recipe::set_text(table, assignment)
+        };
+        set.iter().try_for_each(change).map_err(PredictError::from)
     };
     let file = match (run.join("config.toml").is_file(), recipe) {
         (true, Some(_)) => {

@@ -51,7 +51,7 @@ pub(crate) struct Arguments {
     /// Which checkpoint of a run, best or last; the best one if not given
     #[arg(long)]
     checkpoint: Option<String>,
-    /// What layers compute in, f32 or bf16
+    /// What layers compute in, f32, bf16, or int8 between the ranges that `octant export --int8` kept
     #[arg(long, default_value = "f32")]
     precision: String,
     #[command(flatten)]
@@ -77,7 +77,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
         weights: arguments.weights.clone(),
         checkpoint: arguments.checkpoint.clone(),
         headless: true,
-        precision: Some(octant_recipe::precision(&arguments.precision)?),
+        precision: Some(arguments.precision.parse()?),
         ..Opening::of(&arguments.model)
     })?;
     if let Some(side) = arguments.image_size {

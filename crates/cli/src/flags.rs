@@ -25,8 +25,10 @@ pub(crate) struct Programs;
 
 impl Selection for Programs {
     fn includes(key: &FlaggedKey) -> bool {
-        const OTHERS: [&str; 16] = [
+        const OTHERS: [&str; 18] = [
             "gallery",
+            "histograms",
+            "sampling",
             "mlflow",
             "wandb",
             "weights",

@@ -26,6 +26,8 @@ mod flags;
 mod hints;
 mod image;
 mod launch;
+mod launching;
+mod logs;
 mod metrics;
 mod models;
 mod opened;
@@ -38,6 +40,7 @@ mod selftest;
 mod serve;
 mod style;
 mod timeline;
+mod track;
 mod train;
 mod weights;
 mod welcome;
@@ -68,6 +71,8 @@ enum Command {
     Eval(eval::Arguments),
     /// Predict for images or tensors with a run, or with a model and weights
     Predict(predict::Arguments),
+    /// Follow objects through videos and folders of frames with a detector
+    Track(track::Arguments),
     /// Write a network's image features, or measure how well they separate classes
     Features(features::Arguments),
     /// Write a run or a model as a file that other runtimes execute
@@ -80,6 +85,10 @@ enum Command {
     Events(events::Arguments),
     /// Show runs in a browser, live
     Board(board::Arguments),
+    /// Write what starts a run on a cluster: a Slurm script, manifests for Kubernetes, a SkyPilot task, a container
+    Launch(launching::Arguments),
+    /// Show the logs of the processes that trained together
+    Logs(logs::Arguments),
     /// List the recipes, or show one
     Recipes(recipes::Arguments),
     /// Download, generate, show, verify, measure and pack data sets
@@ -115,6 +124,8 @@ pub(crate) enum Ending {
     Done,
     /// A signal of that number ended it early; what was done is saved.
     Interrupted(i32),
+    /// With this code of its own.
+    Code(u8),
 }
 
 /// The exit code of a process that did what it should.
@@ -156,12 +167,15 @@ pub fn main(launch: Launch) -> u8 {
         Command::Train(arguments) => train::run(arguments),
         Command::Eval(arguments) => eval::run(arguments),
         Command::Predict(arguments) => predict::run(arguments),
+        Command::Track(arguments) => track::run(arguments),
         Command::Features(arguments) => features::run(arguments),
         Command::Export(arguments) => export::run(arguments),
         Command::CheckExport(arguments) => check_export::run(arguments),
         Command::Serve(arguments) => serve::run(arguments),
         Command::Events(arguments) => events::run(arguments),
         Command::Board(arguments) => board::run(arguments),
+        Command::Launch(arguments) => launching::run(arguments),
+        Command::Logs(arguments) => logs::run(arguments),
         Command::Recipes(arguments) => recipes::run(arguments),
         Command::Data(arguments) => data::run(arguments),
         Command::Image(arguments) => image::run(arguments),
@@ -176,21 +190,22 @@ pub fn main(launch: Launch) -> u8 {
         Command::Selftest(arguments) => selftest::run(arguments),
         Command::Commands(arguments) => commands::run(&Cli::command(), &arguments),
     };
-    if result.is_ok() && device::has_ignored_flag() {
-        eprintln!("note: {} has no effect: it chooses kernels of GPUs, and no device was opened", device::FAST_FLAG);
+    if result.is_ok() {
+        device::note_ignored_flag();
     }
     output::flush();
     compiling::leave(match result {
         Ok(Ending::Done) => SUCCESS,
-        // The shell's convention for a program that ended on a signal.
-        Ok(Ending::Interrupted(signal)) => 128 + signal as u8,
+        Ok(Ending::Interrupted(signal)) => compiling::code_of(signal),
+        Ok(Ending::Code(code)) => code,
         Err(error) => failed(&error),
     })
 }
 
 fn failed(error: &anyhow::Error) -> u8 {
     eprintln!("octant: {}", hints::with_flags_given(&sentence(error), launch::texts()));
-    FAILURE
+    let run = error.downcast_ref::<octant_run::RunError>();
+    run.and_then(octant_run::RunError::exit_code).map_or(FAILURE, |code| code.number())
 }
 
 /// Ultralytics' command as one of ours; `None` when it was only to be printed.

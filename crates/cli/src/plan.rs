@@ -7,7 +7,7 @@ use crate::flags::{Programs, RecipeFlags};
 use crate::{Ending, compiling, device, launch, prepare};
 use anyhow::{Context, Result, bail};
 use octant_device::cache_folder;
-use octant_plan::{PlanRequest, Price};
+use octant_plan::{Machine, PlanRequest, Price};
 use octant_recipe::Recipe;
 use octant_recipe::flags::{PhaseLengths, apply_lengths};
 use std::path::PathBuf;
@@ -19,10 +19,14 @@ use table::PlanTable;
 pub(crate) struct Arguments {
     /// A recipe, or a model of the zoo
     name: String,
-    /// Machines, separated by commas: TPU boards (v2-8, v3-8, v4-8, v5e-8, v6e-8 and others), GPUs (t4, v100, l4, a100, a100-80,
-    /// h100, h200), all of either (tpus, gpus), or cuda for the GPU of this machine
+    /// Machines, separated by commas: TPU boards (v2-8, v3-8, v4-8, v5e-8, v6e-8 and others) and pod slices (v4-32, v5e-64,
+    /// v5p-128, v6e-256 and others), GPUs (t4, v100, l4, a100, a100-80, h100, h200) and several of them (8xh100, 4x8xh100), all
+    /// boards or kinds of GPUs (tpus, gpus), or cuda for the GPU of this machine
     #[arg(long, value_delimiter = ',', default_value = "v3-8,v5e-8,v6e-8")]
     on: Vec<String>,
+    /// TPU slices that work together over the data center's network
+    #[arg(long, value_name = "N")]
+    slices: Option<usize>,
     /// Images per step over all cores; `auto` takes the largest that fits
     #[arg(long)]
     batch_size: Option<String>,
@@ -60,7 +64,7 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
     let recipe = resolved(&arguments)?;
     let request = PlanRequest {
-        batch: batch(&arguments, &recipe)?,
+        batch: (arguments.batch_size.as_deref() != Some("auto")).then_some(recipe.step.batch_size),
         images: arguments.images,
         prices: arguments.price.clone(),
         quick: arguments.quick,
@@ -72,7 +76,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
         return Ok(Ending::Done);
     }
     // Unknown names are refused before anything is compiled.
-    let machines = octant_plan::machines(&arguments.on).context("--on")?;
+    let machines = octant_plan::machines(&sliced(&arguments)?).context("--on")?;
     let stop = compiling::stop_flag();
     compiling::stop_at(&[libc::SIGINT, libc::SIGTERM]).context("cannot watch for signals")?;
     let names: Vec<String> = machines.iter().map(|(name, _)| name.clone()).collect();
@@ -88,6 +92,20 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
     }
 }
 
+/// The names of the machines, with the number of slices before those of TPUs.
+fn sliced(arguments: &Arguments) -> Result<Vec<String>> {
+    let Some(slices) = arguments.slices else { return Ok(arguments.on.clone()) };
+    let machines = octant_plan::machines(&arguments.on).context("--on")?;
+    let name = |(name, machine): (String, Machine)| match machine {
+        Machine::Board(board) if slices > 0 && board.slices == 1 => Ok(format!("{slices}x{name}")),
+        Machine::Board(_) => {
+            bail!("--slices {slices} of {name}: give a number of at least 1 and the name of one slice")
+        }
+        _ => bail!("--slices is for TPUs, and {name} is none; GPUs of several machines are named like 4x8xh100"),
+    };
+    machines.into_iter().map(name).collect()
+}
+
 /// This command again, for one machine.
 fn this_command(machine: &str) -> std::io::Result<Command> {
     let mut command = launch::command();
@@ -100,6 +118,10 @@ fn resolved(arguments: &Arguments) -> Result<Recipe> {
     let mut table = octant_recipe::table_or_model(&arguments.name)?;
     octant_recipe::set(&mut table, "precision", "bf16".into())?;
     arguments.flags.apply(&mut table)?;
+    // Accumulated batches, rates and schedules follow from it.
+    if let Some(batch) = fixed_batch(arguments)? {
+        octant_recipe::set(&mut table, "batch_size", i64::try_from(batch)?.into())?;
+    }
     apply_lengths(&mut table, &PhaseLengths { epochs: arguments.epochs, ..PhaseLengths::default() })?;
     let mut recipe = octant_recipe::check(table)?;
     if arguments.size.is_some() {
@@ -111,16 +133,11 @@ fn resolved(arguments: &Arguments) -> Result<Recipe> {
     Ok(recipe)
 }
 
-/// The batch size that is wanted; none for the largest that fits.
-fn batch(arguments: &Arguments, recipe: &Recipe) -> Result<Option<usize>> {
-    match arguments.batch_size.as_deref() {
-        None => Ok(Some(recipe.step.batch_size)),
-        Some("auto") => Ok(None),
-        Some(text) => {
-            let batch = text.parse().ok().filter(|&batch: &usize| batch > 0);
-            batch.map(Some).with_context(|| format!("--batch-size {text} is neither a number nor auto"))
-        }
-    }
+/// The batch size that was given, where it is a number.
+fn fixed_batch(arguments: &Arguments) -> Result<Option<usize>> {
+    let Some(text) = arguments.batch_size.as_deref().filter(|text| *text != "auto") else { return Ok(None) };
+    let batch = text.parse().ok().filter(|&batch: &usize| batch > 0);
+    batch.map(Some).with_context(|| format!("--batch-size {text} is neither a number nor auto"))
 }
 
 /// The command that finds stored programs.

@@ -65,7 +65,8 @@ pub(crate) struct Arguments {
     /// With --model: the seed of random weights, 0 if not given
     #[arg(long, requires = "model")]
     seed: Option<u64>,
-    /// What layers compute in, f32 or bf16; as the run was trained if not given, f32 with --model
+    /// What layers compute in, f32, bf16, or int8 between the ranges that `octant export --int8` kept; as the run was trained if
+    /// not given, f32 with --model
     #[arg(long)]
     precision: Option<String>,
     #[command(flatten)]
@@ -118,7 +119,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
         }
         (None, _, _, [_]) => bail!("give the images to predict on after the run directory"),
         (None, _, _, [run, images @ ..]) => {
-            let precision = arguments.precision.as_deref().map(octant_recipe::precision).transpose()?;
+            let precision = arguments.precision.as_deref().map(str::parse).transpose()?;
             let checkpoint = arguments.checkpoint.clone();
             let network = opened::network(&Opening { checkpoint, precision, ..Opening::of(run) })?;
             let folder = if run.is_dir() { run.join("predictions") } else { "predictions".into() };
@@ -135,7 +136,7 @@ fn of_model(model: &str, arguments: &Arguments) -> Result<Network> {
         partial: arguments.partial,
         headless: arguments.features,
         seed: arguments.seed,
-        precision: arguments.precision.as_deref().map(octant_recipe::precision).transpose()?,
+        precision: arguments.precision.as_deref().map(str::parse).transpose()?,
         ..Opening::of(model)
     };
     let mut network = opened::model(octant_zoo::find(model)?, &opening)?;
@@ -237,8 +238,22 @@ fn row(prediction: &Prediction, written: &[Written], top: usize) -> Value {
 
 /// Refuses flags that this network would ignore.
 fn refuse_ignored(arguments: &Arguments, network: &Network) -> Result<()> {
-    let of_boxes = |name, is_given| (name, is_given, &[TaskOutput::Boxes][..], "detectors");
-    let made = &[TaskOutput::Boxes, TaskOutput::Mask, TaskOutput::Image];
+    let of_boxes = |name, is_given| {
+        (
+            name,
+            is_given,
+            &[TaskOutput::Boxes, TaskOutput::Instances, TaskOutput::Keypoints, TaskOutput::Rotated][..],
+            "detectors",
+        )
+    };
+    let made = &[
+        TaskOutput::Boxes,
+        TaskOutput::Instances,
+        TaskOutput::Keypoints,
+        TaskOutput::Rotated,
+        TaskOutput::Mask,
+        TaskOutput::Image,
+    ];
     Ok(network.refuse_ignored(&[
         of_boxes("conf", arguments.conf.is_some()),
         of_boxes("iou", arguments.iou.is_some()),
@@ -247,7 +262,7 @@ fn refuse_ignored(arguments: &Arguments, network: &Network) -> Result<()> {
         of_boxes("size", arguments.size.is_some()),
         of_boxes("labels", arguments.labels),
         of_boxes("coco", arguments.coco.is_some()),
-        ("top", arguments.top.is_some(), &[TaskOutput::Classes], "networks that classify"),
+        ("top", arguments.top.is_some(), &[TaskOutput::Classes], "networks that choose one class per image"),
         ("tile", arguments.tile.is_some(), &[TaskOutput::Image], "networks that make images"),
         ("output", arguments.output.is_some(), made, "networks that make images, masks or boxes"),
     ])?)

@@ -22,9 +22,9 @@ pub(crate) struct Arguments {
     groups: Vec<String>,
     #[command(flatten)]
     models: models::Flags,
-    /// Randomly generated graphs to try
-    #[arg(long, default_value_t = 40)]
-    random_graphs: u32,
+    /// Randomly generated graphs to try where no groups are named [default: 40]
+    #[arg(long, conflicts_with = "groups")]
+    random_graphs: Option<u32>,
     /// Print one JSON object per check
     #[arg(long)]
     json: bool,
@@ -73,7 +73,8 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
         println!("testing {described}");
     }
     let shortfalls = if is_cuda { CUDA_SHORTFALLS } else { &[] };
-    let suite = Suite::shared(backend).with_random_graphs(arguments.random_graphs).with_shortfalls(shortfalls);
+    let suite =
+        Suite::shared(backend).with_random_graphs(arguments.random_graphs.unwrap_or(40)).with_shortfalls(shortfalls);
     let is_wanted = |group: &str| arguments.groups.is_empty() || arguments.groups.iter().any(|name| name == group);
     for (group, _) in cases::GROUPS.iter().filter(|(group, _)| is_wanted(group)) {
         let report = suite.run_group(group);

@@ -32,6 +32,10 @@ pub(crate) struct Arguments {
     /// Which checkpoint of runs, best or last; the best one if not given
     #[arg(long)]
     checkpoint: Option<String>,
+    /// What layers compute in, f32, bf16, or int8 between the ranges that `octant export --int8` kept; as runs were trained, and f32
+    /// of models, if not given
+    #[arg(long)]
+    precision: Option<String>,
     #[command(flatten)]
     device: DeviceFlags,
     /// The address to listen on. Others than this machine can reach any but 127.0.0.1, and then need a token
@@ -162,6 +166,7 @@ fn sources(arguments: &Arguments) -> Result<Vec<ModelSource>> {
         let opening = Opening {
             weights: arguments.weights.clone().filter(|_| is_model),
             checkpoint: arguments.checkpoint.clone().filter(|_| path.is_dir()),
+            precision: arguments.precision.as_deref().map(str::parse).transpose()?,
             ..Opening::of(path)
         };
         let (network, watched) = (opened::network(&opening)?, (!is_model).then(|| path.to_path_buf()));
@@ -169,7 +174,8 @@ fn sources(arguments: &Arguments) -> Result<Vec<ModelSource>> {
         let name = name.or_else(|| Some(default()?.to_string_lossy().into_owned()));
         let name = name.with_context(|| format!("{given} has no name; give NAME={given}"))?;
         let (checkpoint, options) = (arguments.checkpoint.clone(), PredictOptions::default());
-        sources.push(ModelSource { name, network, path: watched, checkpoint, options });
+        let arithmetic = opening.precision;
+        sources.push(ModelSource { name, network, path: watched, checkpoint, arithmetic, options });
     }
     if arguments.weights.is_some() && of_models == 0 {
         bail!("--weights is for models, and none is named; remove it");

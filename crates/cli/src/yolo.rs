@@ -6,7 +6,8 @@ use octant_recipe::ultralytics;
 /// Translate Ultralytics' command line: prints the Octant command, and runs it
 #[derive(clap::Args)]
 #[command(
-    after_help = "Examples:\n  octant yolo detect train data=coco8.yaml model=yolo11n.pt epochs=100 imgsz=640\n  octant \
+    after_help = "Examples:\n  octant yolo detect train data=coco8.yaml model=yolo11n.pt epochs=100 imgsz=640\n  octant yolo segment train \
+                        data=coco8-seg.yaml model=yolo11n-seg.yaml\n  octant \
                         yolo predict model=runs/detect-1 source=photos conf=0.4\n  octant yolo mode=val model=runs/detect-1 \
                         data=coco8.yaml\n  octant yolo help                              every setting and what it is here"
 )]

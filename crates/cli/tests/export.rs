@@ -160,6 +160,29 @@ fn a_run_could_not_leave_as_stablehlo_or_for_jax() {
     assert!(code == 1 && err.contains("onnxruntime does not execute run.jax; use the runtime jaxlib"), "{err}");
 }
 
+/// The ranges lie beside the weights: evaluations and predictions in 8 bits read them there.
+fn predictions_in_8_bits(at: &Path, metrics: &serde_json::Value) {
+    let found = last_line(&done(at, &["eval", "run", "--precision", "int8", "--json"]));
+    assert_eq!(&found["metrics"], metrics, "{found}");
+    let predict = |precision: &str| done(at, &["predict", "run", "set", "--precision", precision]);
+    assert_ne!(predict("int8"), predict("f32"));
+    refused_with(at, &["predict", "run", "set", "--precision", "int4"], &["use f32, bf16 or int8"]);
+    refused_with(at, &["bench", "resnet-tiny", "--precision", "int8"], &["add --mode infer"]);
+    refused_with(
+        at,
+        &["eval", "run", "--checkpoint", "last", "--precision", "int8"],
+        &["export RUN --int8", "measures"],
+    );
+    let ranges = "run/checkpoints/best/model.int8.json";
+    let text = std::fs::read_to_string(at.join(ranges)).unwrap();
+    let others = text.replace("\"weights_crc32c\": ", "\"weights_crc32c\": 1");
+    std::fs::write(at.join(ranges), others).unwrap();
+    refused_with(at, &["eval", "run", "--precision", "int8"], &["belong to other weights"]);
+    std::fs::write(at.join(ranges), &text[..text.len() / 2]).unwrap();
+    refused_with(at, &["eval", "run", "--precision", "int8"], &["is damaged"]);
+    std::fs::write(at.join(ranges), text).unwrap();
+}
+
 #[test]
 fn networks_left_in_32_bits_only() {
     let folder = tempfile::tempdir().unwrap();
@@ -173,6 +196,7 @@ fn networks_left_in_32_bits_only() {
         last_line(&done(at, &["export", "run", "--int8", "--calibration", "entropy", "--out", "e.onnx", "--json"]));
     assert!(line["precision"] == "int8" && line["int8"]["layers"].as_u64().is_some_and(|layers| layers > 5), "{line}");
     assert!(line["int8"]["metrics_int8"]["accuracy"].is_number(), "{line}");
+    predictions_in_8_bits(at, &line["int8"]["metrics_int8"]);
     let model = done(at, &["export", "resnet-tiny", "--weights", "random", "--int8", "--data", "set"]);
     assert!(
         model.contains("changed ") && std::fs::metadata(at.join("resnet-tiny.onnx")).unwrap().len() < 400_000,

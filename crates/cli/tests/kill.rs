@@ -8,7 +8,8 @@
 
 mod runs;
 
-use runs::{finish, traces, train_adapters, train_cyclegan, train_detector, train_pix2pix, train_with};
+use runs::{finish, traces, train_adapters, train_cyclegan, train_detector, train_instances, train_pix2pix};
+use runs::{train_pose, train_rotated, train_with};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -68,6 +69,12 @@ fn ended_at_random_moments_the_run_ends_the_same() {
 #[test]
 fn a_detector_ended_at_random_moments_ends_the_same() {
     ends_the_same(train_detector, 3);
+}
+
+#[test]
+fn networks_for_masks_keypoints_and_rotated_boxes_ended_at_random_moments_end_the_same() {
+    let runs: [fn(&Path, usize) -> Command; 3] = [train_instances, train_pose, train_rotated];
+    runs.into_iter().for_each(|train| ends_the_same(train, 2));
 }
 
 #[test]

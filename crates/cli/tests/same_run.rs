@@ -108,6 +108,24 @@ fn a_run_from_rust_had_no_plots_gallery_or_network_and_now_leaves_what_the_comma
     assert!(events(&command) == events(&library), "the event files differ");
 }
 
+/// It shows what the best weights predict, and looked like the last epoch's.
+#[test]
+fn the_gallery_of_the_best_epoch_stood_at_the_last_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = folder.path().join("run");
+    let (outcome, _) = from_rust(&SETTINGS, &run);
+    let steps = |tag: &str| {
+        let has_tag = |content: &EventContent| match content {
+            EventContent::Values(values) => values.iter().any(|(name, _)| name == tag),
+            _ => false,
+        };
+        let found = events(&run).into_iter().filter(|(_, content)| has_tag(content));
+        found.map(|(step, _)| step as u64).collect::<Vec<_>>()
+    };
+    assert_eq!(steps("best/predictions"), [outcome.best.unwrap().epoch]);
+    assert_eq!(steps("predictions"), [2, 4]);
+}
+
 #[test]
 fn mirrors_were_ignored_without_a_word_by_runs_from_rust() {
     let folder = tempfile::tempdir().unwrap();

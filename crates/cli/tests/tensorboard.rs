@@ -66,7 +66,7 @@ fn everything_a_run_writes_is_found_by_tensorboard() {
             assert!((value - row[column]).abs() <= 1e-6 * row[column].abs(), "{prefix}is {value}, not {}", row[column]);
         }
     }
-    has("image predictions True PNG");
+    has("image best/predictions True PNG");
     for epoch in [2, 4] {
         let wanted = format!(" {epoch} ");
         for kind in ["histogram weights/", "histogram gradients/"] {

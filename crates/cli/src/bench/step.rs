@@ -58,8 +58,9 @@ fn show(subject: &Subject, device: &str, figures: &StepFigures, arguments: &Argu
     );
     println!("  {:<14} {} after {} of preparation", "first step", time(*first), time(start_to_first - first));
     println!("  {:<14} {} (planned {})", "peak memory", bytes(*peak_bytes), bytes(memory.peak()));
+    let of = if arguments.precision == "int8" { " in f32" } else { "" };
     println!(
-        "  {:<14} {gflops:.0} GFLOP/s, {:.0} % of the {gemm_gflops:.0} of a large matrix product",
+        "  {:<14} {gflops:.0} GFLOP/s, {:.0} % of the {gemm_gflops:.0} of a large matrix product{of}",
         "work",
         100.0 * share
     );

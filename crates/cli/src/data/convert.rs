@@ -3,6 +3,7 @@
 use crate::output::{Json, count};
 use crate::{Ending, fetching};
 use anyhow::{Result, bail};
+use octant_data::LabelKind;
 use octant_data::detection::{BoxForm, convert};
 use serde_json::json;
 use std::path::PathBuf;
@@ -18,6 +19,10 @@ pub(super) struct Arguments {
     /// (Pascal VOC's Annotations/*.xml)
     #[arg(long)]
     to: BoxForm,
+    /// What labels say of every object: boxes, outlines, keypoints or corners (of rotated boxes); keypoints where the data set
+    /// names them, else boxes, if not given
+    #[arg(long, value_name = "KIND")]
+    labels: Option<LabelKind>,
     /// Labels listed that are left out
     #[arg(long, default_value_t = 20)]
     show: usize,
@@ -31,7 +36,8 @@ pub(super) fn run(arguments: Arguments) -> Result<Ending> {
     if !source.exists() {
         bail!("there is no {}; give the folder or file of a data set", source.display());
     }
-    let done = convert(&source, &arguments.out, arguments.to)?;
+    let kind = super::opened::kind_of(&source, arguments.labels).unwrap_or_default();
+    let done = convert(&source, &arguments.out, arguments.to, kind)?;
     let opens = done.opens.display();
     if arguments.json {
         Json::line(json!({
@@ -48,6 +54,12 @@ pub(super) fn run(arguments: Arguments) -> Result<Ending> {
             println!("  … and {more} more (--show {})", done.dropped.len());
         }
     }
-    println!("next: octant data show {opens}, or octant train detect --data {opens}");
+    let task = match kind {
+        LabelKind::Boxes => "detect",
+        LabelKind::Outlines => "instance",
+        LabelKind::Keypoints => "pose",
+        LabelKind::Corners => "obb",
+    };
+    println!("next: octant data show {opens} --labels {}, or octant train {task} --data {opens}", kind.name());
     Ok(Ending::Done)
 }

@@ -4,9 +4,10 @@ use crate::fetching;
 use crate::output::Bar;
 use anyhow::{Context, Result};
 use octant_data::decode::{Channels, DecodeOptions};
-use octant_data::readers::{NamedSplit, Split, open_splits};
+use octant_data::detection::{apparent_kind, holds_boxes};
+use octant_data::readers::{NamedSplit, Split, open_object_splits, open_splits};
 use octant_data::report::{Survey, survey};
-use octant_data::{Dataset, Watched};
+use octant_data::{Dataset, LabelKind, Watched};
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
@@ -42,7 +43,28 @@ pub(crate) fn as_trained() -> DecodeOptions {
 
 /// The requested splits that are there.
 pub(crate) fn open(path: &Path, which: Which, options: DecodeOptions) -> Result<Vec<NamedSplit>> {
-    open_splits(&fetching::localize_data(path)?, parts(which), options).context("cannot open the data set")
+    open_labeled(path, which, options, None)
+}
+
+/// The same, and what labels are to say of every object; without it, keypoints where the data set names them, else boxes.
+pub(crate) fn open_labeled(
+    path: &Path,
+    which: Which,
+    options: DecodeOptions,
+    labels: Option<LabelKind>,
+) -> Result<Vec<NamedSplit>> {
+    let path = &fetching::localize_data(path)?;
+    let splits = match kind_of(path, labels) {
+        Some(kind) => open_object_splits(path, parts(which), kind),
+        None => open_splits(path, parts(which), options),
+    };
+    splits.context("cannot open the data set")
+}
+
+/// What labels of objects say beside boxes, where they do.
+pub(crate) fn kind_of(path: &Path, labels: Option<LabelKind>) -> Option<LabelKind> {
+    let apparent = || Some(apparent_kind(path)).filter(|kind| *kind != LabelKind::Boxes && holds_boxes(path));
+    labels.or_else(apparent)
 }
 
 /// Reads every sample of a data set, with a bar, and reports on them.

@@ -4,9 +4,9 @@ use super::opened::{self, Which};
 use crate::output::Json;
 use crate::{Ending, fetching};
 use anyhow::Result;
-use octant_data::Dataset;
-use octant_data::detection::{self, BoxSurvey};
+use octant_data::detection::{self, BoxSurvey, LabelRule};
 use octant_data::readers::join_splits;
+use octant_data::{Dataset, LabelKind};
 use serde_json::json;
 use std::path::PathBuf;
 
@@ -20,6 +20,10 @@ pub(super) struct Arguments {
     /// Which samples
     #[arg(long, value_enum, default_value_t = Which::Train)]
     split: Which,
+    /// What labels say of every object: boxes, outlines, keypoints or corners (of rotated boxes); keypoints where the data set
+    /// names them, else boxes, if not given
+    #[arg(long, value_name = "KIND")]
+    labels: Option<LabelKind>,
     /// Threads that read; one per core if not given
     #[arg(long, default_value_t = 0)]
     workers: usize,
@@ -32,7 +36,7 @@ pub(super) struct Arguments {
 }
 
 pub(super) fn run(arguments: Arguments) -> Result<Ending> {
-    let splits = opened::open(&arguments.dir, arguments.split, opened::as_trained())?;
+    let splits = opened::open_labeled(&arguments.dir, arguments.split, opened::as_trained(), arguments.labels)?;
     let dataset = join_splits(&splits);
     let survey = opened::surveyed(&dataset, arguments.workers);
     let statistics = &survey.statistics;
@@ -58,6 +62,8 @@ pub(super) fn run(arguments: Arguments) -> Result<Ending> {
             "boxes": boxes.as_ref().map(|boxes| json!({
                 "count": boxes.objects, "images_without": boxes.empty, "most_per_image": boxes.most,
                 "longer_side_up_to": BoxSurvey::SIZES, "by_longer_side": boxes.sizes, "dropped": boxes.dropped,
+                "labels": boxes.kind.name(), "points": boxes.points, "crossing_outlines": boxes.crossing,
+                "unknown_keypoints": boxes.unseen[0], "hidden_keypoints": boxes.unseen[1],
             })),
         }));
         return Ok(Ending::Done);
@@ -90,7 +96,8 @@ fn boxes(arguments: &Arguments) -> Result<Option<BoxSurvey>> {
     let mut all = BoxSurvey::default();
     for part in opened::parts(arguments.split) {
         // Samples that are in no part have been counted with the others.
-        if let Ok(set) = detection::open(&path, *part) {
+        let kind = opened::kind_of(&path, arguments.labels).unwrap_or_default();
+        if let Ok(set) = detection::open_as(&path, *part, LabelRule::DropLabel, kind) {
             all.add(&detection::survey(&set));
         }
     }

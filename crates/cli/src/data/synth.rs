@@ -13,18 +13,21 @@ use std::time::Duration;
 #[derive(clap::Args)]
 pub(super) struct Arguments {
     /// What to generate: irstd (infrared scenes with small dim targets and their masks), shapes (class folders, and images with
-    /// boxes), scenes (textured shapes that hide each other, with boxes in Ultralytics' form), semantic (the same with a class per
-    /// pixel: images/ and masks/) or regression (discs to count: a table with two numbers per image)
+    /// boxes), scenes (textured shapes that hide each other, with boxes in Ultralytics' form), instances (the same with
+    /// outlines), figures (people with keypoints), vehicles (rotated boxes), semantic (scenes with a class per pixel: images/ and
+    /// masks/), moving (frames of shapes that move, with their tracks in MOTChallenge's form) or regression (discs to count: a table
+    /// with two numbers per image)
     kind: SynthKind,
     /// The folder to write into
     out: PathBuf,
-    /// How many images; every fifth goes into the test split
+    /// How many images; every fifth goes into the test split, but for moving
     #[arg(long, default_value_t = 500)]
     count: usize,
     /// The same seed gives the same images; a larger set begins with the smaller one
     #[arg(long, default_value_t = 0)]
     seed: u64,
-    /// Height and width of an image; 256 for irstd, 320 for scenes, 128 for the others if not given
+    /// Height and width of an image; 256 for irstd, 320 for scenes, instances, figures and vehicles, 160 for moving, 128 for the
+    /// others if not given
     #[arg(long)]
     side: Option<usize>,
     /// Print one JSON object
@@ -49,10 +52,15 @@ pub(super) fn run(arguments: Arguments) -> Result<Ending> {
     }
     let recipe = match kind {
         SynthKind::Infrared => "mshnet-irstd",
-        SynthKind::Shapes => "imagenet-resnet50",
+        SynthKind::Shapes => "classify",
         SynthKind::Scenes => "detect",
+        SynthKind::Instances => "instance",
+        SynthKind::Figures => "pose",
+        SynthKind::Vehicles => "obb",
         SynthKind::Semantic => "segment",
-        SynthKind::Regression => "regression-efficientnetv2",
+        // Tracks are of a detector that knows the shapes.
+        SynthKind::Moving => "demo-track",
+        SynthKind::Regression => "regress",
     };
     let bar = Mutex::new(Bar::new("images".into(), count as u64));
     synth::write(kind, &out, (count, side, seed), &|done| {
@@ -68,7 +76,10 @@ pub(super) fn run(arguments: Arguments) -> Result<Ending> {
         false => {
             let out = out.display();
             println!("{count} images in {out}");
-            println!("next: octant data show {out}, or octant train {recipe} --data {out}");
+            match kind {
+                SynthKind::Moving => println!("next: octant train {recipe}, then octant track runs/{recipe}-1 {out}"),
+                _ => println!("next: octant data show {out}, or octant train {recipe} --data {out}"),
+            }
         }
     }
     Ok(Ending::Done)

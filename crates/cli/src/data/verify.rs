@@ -4,6 +4,7 @@ use super::opened::{self, Which};
 use crate::Ending;
 use crate::output::Json;
 use anyhow::{Result, bail};
+use octant_data::LabelKind;
 use octant_data::readers::{NamedSplit, join_splits};
 use octant_data::report::{FindingKind, Survey, findings};
 use octant_data::{Dataset, Joined};
@@ -21,6 +22,10 @@ pub(super) struct Arguments {
     /// Which samples
     #[arg(long, value_enum, default_value_t = Which::Both)]
     split: Which,
+    /// What labels say of every object: boxes, outlines, keypoints or corners (of rotated boxes); keypoints where the data set
+    /// names them, else boxes, if not given
+    #[arg(long, value_name = "KIND")]
+    labels: Option<LabelKind>,
     /// Threads that read; one per core if not given
     #[arg(long, default_value_t = 0)]
     workers: usize,
@@ -36,7 +41,7 @@ pub(super) struct Arguments {
 }
 
 pub(super) fn run(arguments: Arguments) -> Result<Ending> {
-    let splits = opened::open(&arguments.dir, arguments.split, opened::as_stored())?;
+    let splits = opened::open_labeled(&arguments.dir, arguments.split, opened::as_stored(), arguments.labels)?;
     let dataset = join_splits(&splits);
     let survey = opened::surveyed(&dataset, arguments.workers);
     let kinds = findings(&survey, &dataset, &splits);

@@ -64,6 +64,12 @@ impl Int8Flags {
         let calibrated =
             network.calibrate_and_evaluate(&seen, held_out.as_ref(), again, &backend, &options, &mut progress)?;
         bar.clear();
+        match network.keep_ranges() {
+            Ok(path) if quiet => drop(path),
+            Ok(path) => line(format_args!("ranges in {}, for `--precision int8`", path.display())),
+            // Published weights may lie where nobody may write; the export has the ranges all the same.
+            Err(error) => eprintln!("warning: {error}"),
+        }
         Ok(calibrated)
     }
 }

@@ -66,6 +66,18 @@ pub(super) fn details(row: &PlanRow, estimate: Option<&PlanRow>) -> Vec<String> 
         row.flops_per_step.unwrap_or(0.0) / 1e12,
         row.bytes_per_step.map_or_else(|| "an unknown traffic".into(), |count| bytes(count as u64)),
     )];
+    if let Some(seconds) = row.exchange_seconds_estimate.filter(|_| !row.exchanged_bytes_per_step.is_empty()) {
+        let of = |(kind, count): (&String, &u64)| format!("{kind} {}", bytes(*count));
+        let exchanged: Vec<String> = row.exchanged_bytes_per_step.iter().map(of).collect();
+        let share =
+            row.step_seconds_estimate.map(|step| format!(", {:.0} % of the step's time", 100.0 * seconds / step));
+        lines.push(format!(
+            "        devices exchange {} per step in {}{}",
+            exchanged.join(", "),
+            time(Some(seconds)),
+            share.unwrap_or_default()
+        ));
+    }
     let estimate = estimate.filter(|estimate| estimate.batch_size == row.batch_size);
     let estimated = estimate.and_then(|estimate| estimate.step_seconds_estimate);
     if let (Some(compiled), Some(estimated)) = (row.step_seconds_estimate, estimated) {
@@ -98,10 +110,18 @@ pub(super) fn notes(rows: &[&PlanRow], both: bool, request: &PlanRequest) -> Vec
                 .into(),
         );
     }
-    if machines.iter().any(|machine| matches!(machine, Machine::Gpu(_))) {
+    if machines.iter().any(|machine| matches!(machine, Machine::Gpu(_) | Machine::Cluster { .. })) {
         notes.push(
             "GPUs are estimated: memory from the lifetimes of the program's values, times from what steps reached on an H200, \
              scaled by the published arithmetic and bandwidth. --on cuda compiles on the GPU of this machine."
+                .into(),
+        );
+    }
+    if rows.iter().any(|row| row.exchange_seconds_estimate.is_some_and(|seconds| seconds > 0.0)) {
+        notes.push(
+            "What devices exchange takes the published time of their links; two thirds of a step, in which gradients are \
+             computed, hide it. Between machines with GPUs 400 Gbit/s per GPU are assumed, between slices of TPUs 200 Gbit/s per \
+             host."
                 .into(),
         );
     }

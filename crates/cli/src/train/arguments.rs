@@ -1,5 +1,6 @@
 //! The flags of `train`, and how they are written into the recipe.
 
+use super::processes::ProcessFlags;
 use crate::compiling;
 use crate::flags::RecipeFlags;
 use anyhow::{Context, Result, bail};
@@ -39,6 +40,11 @@ pub(crate) struct Arguments {
     warm_epoch: Option<u64>,
     #[command(flatten)]
     flags: RecipeFlags,
+    #[command(flatten)]
+    pub processes: ProcessFlags,
+    /// Start again from the last checkpoint, at most so often, when a process or a device was lost or stuck
+    #[arg(long, value_name = "N")]
+    pub restarts: Option<u32>,
     /// End cleanly after this time, such as 9h, 1h30m or 90s; the same command resumes
     #[arg(long, value_name = "TIME")]
     time: Option<String>,
@@ -117,7 +123,7 @@ impl Arguments {
             fresh: self.fresh,
             allow_changed: self.allow_changed,
             strict: self.strict,
-            time: self.time.as_deref().map(time).transpose()?,
+            time: self.time.as_deref().map(|text| time("time", text)).transpose()?,
             profile: self.profile,
             dump: self.dump.clone(),
             stop: compiling::stop_flag().into(),
@@ -141,7 +147,7 @@ impl Arguments {
 }
 
 /// `9h`, `30m`, `90s`, `1h30m`.
-pub(super) fn time(text: &str) -> Result<Duration> {
+pub(crate) fn time(flag: &str, text: &str) -> Result<Duration> {
     let part = |part: &str| {
         let (number, unit) = part.split_at_checked(part.len().checked_sub(1)?)?;
         let scale = [("h", 3600.0), ("m", 60.0), ("s", 1.0)].into_iter().find(|(name, _)| *name == unit)?.1;
@@ -150,5 +156,5 @@ pub(super) fn time(text: &str) -> Result<Duration> {
     };
     let sum: Option<Duration> = text.split_inclusive(['h', 'm', 's']).map(part).sum();
     sum.filter(|_| !text.is_empty())
-        .with_context(|| format!("--time {text}: write hours, minutes or seconds, such as 9h, 1h30m or 90s"))
+        .with_context(|| format!("--{flag} {text}: write hours, minutes or seconds, such as 9h, 1h30m or 90s"))
 }

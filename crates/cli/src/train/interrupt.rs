@@ -30,6 +30,8 @@ pub(crate) fn note(event: &RunEvent, run: &Path) {
 /// Watches for signals on a thread of its own.
 pub(super) fn watch() -> std::io::Result<()> {
     compiling::count_signals(&[libc::SIGINT, libc::SIGTERM])?;
+    #[cfg(unix)]
+    compiling::count_signals(&[compiling::NOTICE])?;
     // When the output is closed, the run ends as on Ctrl-C: with a checkpoint.
     #[cfg(unix)]
     signal_hook::flag::register(libc::SIGPIPE, compiling::stop_flag())?;

@@ -25,8 +25,27 @@ pub fn train_with(out: &Path, workers: usize) -> Command {
 
 /// `octant train` of a tiny detector on synthetic scenes, with mosaics in the first epoch.
 pub fn train_detector(out: &Path, workers: usize) -> Command {
+    train_objects(["demo-detect", "yolov8-tiny"], out, workers)
+}
+
+/// The same with masks, keypoints and rotated boxes.
+pub fn train_instances(out: &Path, workers: usize) -> Command {
+    train_objects(["demo-instance", "yolov8-tiny-seg"], out, workers)
+}
+
+/// See [`train_instances`].
+pub fn train_pose(out: &Path, workers: usize) -> Command {
+    train_objects(["demo-pose", "yolov8-tiny-pose"], out, workers)
+}
+
+/// See [`train_instances`].
+pub fn train_rotated(out: &Path, workers: usize) -> Command {
+    train_objects(["demo-obb", "yolov8-tiny-obb"], out, workers)
+}
+
+fn train_objects([recipe, model]: [&str; 2], out: &Path, workers: usize) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_octant"));
-    command.args(["train", "demo-detect", "--model", "yolov8-tiny", "--json", "--threads", "1"]);
+    command.args(["train", recipe, "--model", model, "--json", "--threads", "1"]);
     command.args(["--workers", &workers.to_string(), "--image-size", "64", "--batch-size", "4", "--epochs", "3"]);
     command.args(["--set", "data.train=32", "--set", "data.test=8", "--set", "data.side=64"]);
     command.args(["--set", "augment.mosaic=1.0", "--set", "augment.close_mosaic=1", "--set", "augment.mixup=0.3"]);

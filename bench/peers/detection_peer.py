@@ -2,6 +2,7 @@
 
     pip install torch ultralytics==8.4.190
     python detection_peer.py weights yolo11n 5 init.pt          initial weights for both sides (seed 0)
+    python detection_peer.py weights yolo11n-pose 1 init.pt 5,3     with the keypoints of the data
     python detection_peer.py train init.pt set/data.yaml DIR KEY=VALUE ...
     python detection_peer.py step yolo11n --batch 64 --size 640 --compile network      or all: the loss too
     python detection_peer.py yolo11n --batch-size 8 --size 320 --variant channels-last     with the flags of `octant bench`
@@ -17,12 +18,14 @@ os.environ.setdefault('YOLO_OFFLINE', 'True')
 import torch
 
 
-def weights(name, classes, path, seed=0):
+def weights(name, classes, path, keypoints=''):
     from ultralytics import YOLO
-    from ultralytics.nn.tasks import DetectionModel
-    torch.manual_seed(seed)
+    from ultralytics.nn import tasks
+    torch.manual_seed(0)
     yolo = YOLO(f'{name}.yaml')
-    yolo.model = DetectionModel(f'{name}.yaml', nc=int(classes), verbose=False)
+    kind = {'seg': 'Segmentation', 'pose': 'Pose', 'obb': 'OBB'}.get(name.rpartition('-')[2], 'Detection')
+    shape = dict(data_kpt_shape=[int(number) for number in keypoints.split(',')]) if keypoints else {}
+    yolo.model = getattr(tasks, kind + 'Model')(f'{name}.yaml', nc=int(classes), verbose=False, **shape)
     yolo.model.args = {}
     yolo.save(path)
     print(json.dumps(dict(weights=path, parameters=sum(p.numel() for p in yolo.model.parameters()))))

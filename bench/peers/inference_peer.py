@@ -1,13 +1,14 @@
 """onnxruntime and OpenVINO on the work of `octant bench MODEL --mode infer`: one JSON line with the same keys.
 
     pip install torch torchvision timm ultralytics==8.4.190 onnx onnxscript onnxruntime openvino
-    python inference_peer.py MODEL [--batch-size N] [--size H] [--precision f32|bf16] [--threads T] [--steps K]
+    python inference_peer.py MODEL [--batch-size N] [--size H] [--precision f32|bf16|int8] [--threads T] [--steps K]
                              [--variant onnxruntime|openvino]
 
 Models by the names that `octant models` lists: YOLOv8, 11, 12 and 26 from Ultralytics' package (called, not read), YOLOX from
 a clone named by YOLOX_DIR, classifiers from torchvision or timm, all with random weights. The network is written once per
 size and batch as an ONNX file (folder OCTANT_PEER_ONNX, or one in the folder of temporary files), norms folded as the exporter
-and the runtimes like it. Detectors decode their boxes, as ours do; no side suppresses any. onnxruntime has no bf16 on x86.
+and the runtimes like it. Detectors decode their boxes, as ours do; no side suppresses any. onnxruntime has no bf16 on x86. For int8 both run the file that
+onnxruntime's static quantization makes (QDQ, a scale per output channel), calibrated on noise.
 """
 import os
 import pathlib
@@ -71,6 +72,42 @@ def export(arguments, path):
     half_written.rename(path)
 
 
+def int8_file(path, arguments):
+    """The same network in 8 bits."""
+    quantized = path.with_name(path.stem + '-int8.onnx')
+    if quantized.exists():
+        return quantized
+    child = os.fork()
+    if child == 0:
+        quantize(path, quantized, arguments)
+        sys.stdout.flush()
+        os._exit(0)
+    if os.waitpid(child, 0)[1] != 0 or not quantized.exists():
+        sys.exit(f'{arguments.model} could not be quantized')
+    return quantized
+
+
+def quantize(path, to, arguments):
+    from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_static
+    from onnxruntime.quantization.shape_inference import quant_pre_process
+
+    class Noise(CalibrationDataReader):
+        def __init__(self):
+            numbers = np.random.default_rng(1)
+            shape = arguments.batch_size, 3, arguments.size, arguments.size
+            self.batches = iter([{'images': numbers.random(shape, np.float32)} for _ in range(2)])
+
+        def get_next(self):
+            return next(self.batches, None)
+
+    prepared, half_written = to.with_suffix('.prepared'), to.with_suffix('.part')
+    quant_pre_process(str(path), str(prepared))
+    quantize_static(str(prepared), str(half_written), Noise(), quant_format=QuantFormat.QDQ, per_channel=True,
+                    activation_type=QuantType.QUInt8, weight_type=QuantType.QInt8)
+    prepared.unlink()
+    half_written.rename(to)
+
+
 def onnxruntime_step(path, arguments, images):
     import onnxruntime
     if arguments.precision == 'bf16':
@@ -83,16 +120,21 @@ def onnxruntime_step(path, arguments, images):
 
 def openvino_step(path, arguments, images):
     import openvino
-    settings = {'INFERENCE_PRECISION_HINT': arguments.precision, 'INFERENCE_NUM_THREADS': arguments.threads,
+    # What is not in 8 bits stays in f32.
+    precision = 'f32' if arguments.precision == 'int8' else arguments.precision
+    settings = {'INFERENCE_PRECISION_HINT': precision, 'INFERENCE_NUM_THREADS': arguments.threads,
                 'PERFORMANCE_HINT': 'LATENCY', 'NUM_STREAMS': 1}
     request = openvino.Core().compile_model(str(path), 'CPU', settings).create_infer_request()
     return lambda: request.infer({'images': images}, share_inputs=True, share_outputs=True)
 
 
 if __name__ == '__main__':
-    arguments = flags(['onnxruntime', 'openvino'], 'openvino')
+    arguments = flags(['onnxruntime', 'openvino'], 'openvino', ['f32', 'bf16', 'int8'])
     if arguments.mode != 'infer':
         sys.exit('these runtimes do not train; add --mode infer')
     images = np.random.default_rng(0).random((arguments.batch_size, 3, arguments.size, arguments.size), np.float32)
     make = dict(onnxruntime=onnxruntime_step, openvino=openvino_step)[arguments.variant]
-    measure(make(onnx_file(arguments), arguments, images), 'inference', arguments)
+    path = onnx_file(arguments)
+    if arguments.precision == 'int8':
+        path = int8_file(path, arguments)
+    measure(make(path, arguments, images), 'inference', arguments)

@@ -9,18 +9,18 @@ import time
 STARTED = float(os.environ.get("OCTANT_BENCH_STARTED", time.time()))
 
 
-def flags(variants, usual):
-    return parser_of(variants, usual).parse_args()
+def flags(variants, usual, precisions=("f32", "bf16")):
+    return parser_of(variants, usual, precisions).parse_args()
 
 
-def parser_of(variants, usual):
+def parser_of(variants, usual, precisions=("f32", "bf16")):
     """The flags, for peers that add their own."""
     parser = argparse.ArgumentParser()
     parser.add_argument("model")
     parser.add_argument("--batch-size", "--batch", type=int, default=32)
     parser.add_argument("--size", type=int, default=224)
     parser.add_argument("--mode", choices=["train", "infer"], default="train")
-    parser.add_argument("--precision", choices=["f32", "bf16"], default="f32")
+    parser.add_argument("--precision", choices=precisions, default="f32")
     parser.add_argument("--variant", choices=variants, default=usual)
     parser.add_argument("--threads", type=int, default=os.cpu_count())
     parser.add_argument("--steps", type=int, default=30)

@@ -5,7 +5,9 @@ one data set with the same recipe, one run per seed and side, in turn; then `oct
     octant data synth scenes set --count 2000 --side 320
     python same_learning.py set/data.yaml OUT --octant octant --model yolo11n --size 320 --epochs 60 --seeds 3
 
-Prints every run's mAP50-95 by COCO's rule (and by Ultralytics', as it prints it itself), the means, and their difference.
+The model's name decides the task: `octant data synth instances` for yolo11n-seg, `figures` for yolo11n-pose, `vehicles` for
+yolo11n-obb. Prints every run's figure by COCO's rule (of boxes, masks, keypoints, or rotated boxes by the overlap of polygons;
+`octant eval` equals pycocotools), the means, and their difference.
 Curves: OUT/octant-SEED/metrics.csv and OUT/ultralytics-SEED/results.csv. Runs that are finished are not repeated.
 """
 import argparse, csv, json, pathlib, statistics, subprocess, sys, time
@@ -13,10 +15,19 @@ import argparse, csv, json, pathlib, statistics, subprocess, sys, time
 HERE = pathlib.Path(__file__).resolve().parent
 
 
-def classes(data):
+def of_data(data):
+    """How many classes there are, and the keypoints where there are any."""
     import yaml
-    names = yaml.safe_load(pathlib.Path(data).read_text())['names']
-    return len(names)
+    described = yaml.safe_load(pathlib.Path(data).read_text())
+    return [len(described['names']), ','.join(map(str, described.get('kpt_shape', [])))]
+
+
+# The recipe and the figure that decides, by the end of the model's name.
+TASKS = dict(seg=('instance', 'mask_mAP50-95'), pose=('pose', 'keypoint_mAP50-95'), obb=('obb', 'rotated_mAP50-95'))
+
+
+def task(a):
+    return TASKS.get(a.model.rpartition('-')[2], ('detect', 'mAP50-95'))
 
 
 def run(command, log):
@@ -30,7 +41,7 @@ def run(command, log):
 
 def ours(a, seed, init):
     folder = a.out / f'octant-{seed}'
-    command = [a.octant, 'train', 'detect', '--data', a.data, '--model', a.model, '--weights', init, '--out', folder, '--seed', seed,
+    command = [a.octant, 'train', task(a)[0], '--data', a.data, '--model', a.model, '--weights', init, '--out', folder, '--seed', seed,
                '--epochs', a.epochs, '--image-size', a.size, '--batch-size', a.batch, '--update-images', a.batch,
                '--optimizer', 'adamw', '--lr', a.lr, '--device', a.device, '--precision', a.precision,
                '--set', f'patience={a.epochs}', '--set', 'phases.0.betas=[0.9, 0.999]', '--set', 'phases.0.warmup.bias_lr=0.0']
@@ -48,7 +59,7 @@ def theirs(a, seed, init):
 
 def evaluated(a, path):
     """mAP50-95 by COCO's rule, and by theirs."""
-    command = [a.octant, 'eval', path, '--recipe', 'detect', '--set', f'model={a.model}', '--set', f'image_size={a.size}', '--data',
+    command = [a.octant, 'eval', path, '--recipe', task(a)[0], '--set', f'model={a.model}', '--set', f'image_size={a.size}', '--data',
                a.data, '--device', a.device, '--json']
     output = subprocess.run([str(word) for word in command], capture_output=True, text=True)
     for line in reversed(output.stdout.splitlines()):
@@ -60,13 +71,13 @@ def evaluated(a, path):
     return {}
 
 
-def map_of(figures):
+def map_of(figures, name):
     for key, value in figures.items():
         if isinstance(value, dict):
-            found = map_of(value)
+            found = map_of(value, name)
             if found is not None:
                 return found
-        elif key.endswith('mAP50-95'):
+        elif key in (name, 'val_' + name):
             return value
     return None
 
@@ -85,14 +96,15 @@ def main():
     a.data, a.out = a.data.absolute(), a.out.absolute()
     init = a.out / 'init.pt'
     if not init.exists():
-        run([sys.executable, HERE / 'detection_peer.py', 'weights', a.model, classes(a.data), init], a.out / 'init.log')
+        count, keypoints = of_data(a.data)
+        run([sys.executable, HERE / 'detection_peer.py', 'weights', a.model, count, init, keypoints], a.out / 'init.log')
     results = dict(octant=[], ultralytics=[])
     for seed in range(a.seeds):
         for name, train in (('octant', ours), ('ultralytics', theirs)):
             seconds, path = train(a, seed, init)
             if not path.exists():
                 continue
-            score = map_of(evaluated(a, path))
+            score = map_of(evaluated(a, path), task(a)[1])
             results[name].append(score)
             print(json.dumps(dict(side=name, seed=seed, mAP=score, seconds=round(seconds, 1))), flush=True)
     means = {name: statistics.mean(scores) if scores else None for name, scores in results.items()}

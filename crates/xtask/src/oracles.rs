@@ -28,6 +28,12 @@ const PACKAGES: [&str; 15] = [
 /// 5.5 GB on disk, which is why it can be left out on its own.
 const TORCH_PACKAGES: [&str; 4] = ["torch==2.15.0", "torchvision==0.29.2", "timm==1.0.30", "safetensors==0.8.0"];
 
+/// The variable that names the Python that has them.
+pub const TORCH: &str = "OCTANT_ORACLE_TORCH";
+
+/// What pip needs to install them: the files it fetches and the installed ones.
+const TORCH_GB: u64 = 12;
+
 /// Which oracles are wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Oracles {
@@ -53,17 +59,41 @@ pub fn install(oracles: Oracles) -> Result<Vec<(&'static str, PathBuf)>> {
         ("TPU_SKIP_MDS_QUERY", "1".into()),
         ("ALLOW_MULTIPLE_LIBTPU_LOAD", "1".into()),
     ];
-    if oracles == Oracles::All {
+    if oracles == Oracles::All && (is_installed(&folder, "torch-installed", &TORCH_PACKAGES) || has_room(&folder)) {
         packages(&folder, "torch-installed", &TORCH_PACKAGES)?;
-        environment.push(("OCTANT_ORACLE_TORCH", python));
+        environment.push((TORCH, python));
     }
     Ok(environment)
 }
 
-/// Installs packages into an environment of their own, unless a file of that name says that these were.
+/// Whether PyTorch fits on the disk; its tests are skipped with a message where it does not.
+fn has_room(folder: &Path) -> bool {
+    let Some(free) = free_gb(folder) else { return true };
+    if free < TORCH_GB {
+        println!(
+            "SKIPPED: what is compared with PyTorch; it needs {TORCH_GB} GB to install, and {} has {free} GB free",
+            folder.display()
+        );
+    }
+    free >= TORCH_GB
+}
+
+/// Free space where that folder is; none where `df` does not tell.
+fn free_gb(folder: &Path) -> Option<u64> {
+    let told = Command::new("df").arg("-Pk").arg(folder).output().ok()?;
+    let told = String::from_utf8_lossy(&told.stdout).into_owned();
+    let kib: u64 = told.lines().nth(1)?.split_whitespace().nth(3)?.parse().ok()?;
+    Some(kib * 1024 / 1_000_000_000)
+}
+
+/// Whether a file of that name says that these packages were installed.
+fn is_installed(folder: &Path, mark: &str, packages: &[&str]) -> bool {
+    std::fs::read_to_string(folder.join(mark)).is_ok_and(|installed| installed == packages.join("\n"))
+}
+
+/// Installs packages into an environment of their own, unless they were.
 pub fn packages(folder: &Path, mark: &str, packages: &[&str]) -> Result<()> {
-    let (done, wanted) = (folder.join(mark), packages.join("\n"));
-    if std::fs::read_to_string(&done).is_ok_and(|installed| installed == wanted) {
+    if is_installed(folder, mark, packages) {
         return Ok(());
     }
     if !folder.join("bin/python").exists() {
@@ -72,10 +102,14 @@ pub fn packages(folder: &Path, mark: &str, packages: &[&str]) -> Result<()> {
     println!("── installing {} into {}", packages.join(", "), folder.display());
     let mut pip = Command::new(folder.join("bin/python"));
     // Most of what they bring is never imported, so it is not compiled to bytecode beforehand.
-    pip.args(["-m", "pip", "install", "--quiet", "--no-compile", "--disable-pip-version-check"]).args(packages);
+    pip.args(["-m", "pip", "install", "--quiet", "--no-compile", "--no-cache-dir", "--disable-pip-version-check"]);
+    // On the disk that has room for the packages; pip's cache and /tmp may be on a smaller one.
+    let downloads = folder.join("downloads");
+    std::fs::create_dir_all(&downloads)?;
+    pip.args(packages).env("TMPDIR", &downloads);
     crate::run(pip)
         .context("pip could not install them; without a network, run `cargo xtask test --without-oracles`")?;
-    std::fs::write(&done, wanted)?;
+    std::fs::write(folder.join(mark), packages.join("\n"))?;
     Ok(())
 }
 

@@ -14,6 +14,11 @@ const LARGE: usize = 16 * 1024;
 /// Small blocks of a step: a few for each of its inputs and outputs, however many loops it has.
 const HANDLES: usize = 100;
 
+/// How many steps one after another take no working memory.
+const LATE: usize = 6;
+/// By when they do.
+const MOST_STEPS: usize = 400;
+
 /// The system's memory, with the allocated blocks counted.
 struct Counting;
 
@@ -75,9 +80,13 @@ fn blocks_of_late_steps(dtype: DType) -> (usize, usize) {
     let mut state: Vec<Buffer> = program.graph.input_shapes().into_iter().map(upload).collect();
     let images = state.pop().unwrap();
     let executable = backend.compile(&program, &CompileOptions::default()).unwrap();
-    let mut counts = Vec::new();
-    // Which thread computes what is chance, and each keeps working memory of its own: some steps until all have it.
-    for _ in 0..24 {
+    let mut counts: Vec<(usize, usize)> = Vec::new();
+    // Which thread computes what is chance, and each keeps working memory of its own: steps until all have it, which may be many
+    // where the machine has other work.
+    let is_settled = |counts: &[(usize, usize)]| {
+        counts.len() >= LATE && counts[counts.len() - LATE..].iter().all(|count| count.0 == 0)
+    };
+    while counts.len() < MOST_STEPS && !is_settled(&counts) {
         let blocks = || [&LARGE_BLOCKS, &ALL_BLOCKS].map(|count| count.load(Ordering::Relaxed));
         let before = blocks();
         let inputs: Vec<Buffer> = state.drain(..).chain([images.clone()]).collect();
@@ -87,7 +96,7 @@ fn blocks_of_late_steps(dtype: DType) -> (usize, usize) {
         let after = blocks();
         counts.push((after[0] - before[0], after[1] - before[1]));
     }
-    let late = &counts[18..];
+    let late = &counts[counts.len() - LATE..];
     (late.iter().map(|count| count.0).sum(), late.iter().map(|count| count.1).max().unwrap_or(0))
 }
 

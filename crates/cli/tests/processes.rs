@@ -241,7 +241,6 @@ fn divided(_: usize, command: &mut Command) {
 }
 
 #[test]
-#[ignore = "not shown to work yet: no checkpoint is found within the time limit"]
 fn a_divided_state_is_saved_in_parts_that_pytorch_joins_as_we_do() {
     let Some(python) = oracle::python("training with a divided state") else { return };
     let team = Team::new(Some(python));
@@ -293,7 +292,6 @@ fn a_divided_state_is_saved_in_parts_that_pytorch_joins_as_we_do() {
 }
 
 #[test]
-#[ignore = "not shown to work yet: no checkpoint is found within the time limit"]
 fn processes_killed_while_they_save_leave_a_whole_checkpoint() {
     let team = Team::new(None);
     let kills: u64 = std::env::var("OCTANT_KILLS").ok().and_then(|kills| kills.parse().ok()).unwrap_or(4);

@@ -107,7 +107,7 @@ impl Checkpoint {
         // Companions are in the state, under their own names.
         for spec in variables.iter().filter(|spec| !spec.companion) {
             let name = if averaged { format!("{}#average", spec.path) } else { spec.path.clone() };
-            values.set(name, together::import(spec, &self.model)?);
+            values.set(name, crate::state::import(spec, &self.model)?);
         }
         Ok(values)
     }

@@ -8,6 +8,7 @@
 use crate::{Task, TrainError};
 use octant_data::Batch;
 use octant_graph::{HostTensor, Shape};
+use octant_nn::{VariableSpec, WeightLayout};
 use octant_runtime::{Axis, Backend, Buffer, Mesh, Sharding};
 use octant_tensor::{AlignedBytes, Bytes};
 use std::ops::Range;
@@ -28,17 +29,35 @@ pub(crate) fn of_batch(shape: &Shape, mesh: &Mesh) -> Sharding {
 /// How a tensor lies of which no device needs more than its part: cut along its longest dimension that these axes divide, if
 /// one does.
 pub(crate) fn in_parts(shape: &Shape, mesh: &Mesh, axes: &[Axis]) -> Sharding {
+    in_parts_from(0, shape, mesh, axes)
+}
+
+/// The same along one of the dimensions from `first` on.
+fn in_parts_from(first: usize, shape: &Shape, mesh: &Mesh, axes: &[Axis]) -> Sharding {
     let parts: usize = axes.iter().map(|&axis| mesh.length(axis)).product();
-    let dimensions = shape.dims().iter().enumerate().filter(|(_, length)| parts > 1 && length.is_multiple_of(parts));
+    let divided = |length: usize| parts > 1 && length.is_multiple_of(parts);
+    let dimensions = shape.dims().iter().enumerate().skip(first).filter(|(_, length)| divided(**length));
     // The first of several equal ones.
     let longest = dimensions.rev().max_by_key(|(_, length)| **length);
     longest.map_or(Sharding::REPLICATED, |(dimension, _)| Sharding::split(dimension, axes))
 }
 
-/// How a parameter lies: in parts over the axis of that purpose, unless it has fewer KiB than are worth the communication.
-pub(crate) fn of_variable(shape: &Shape, mesh: &Mesh, least_kib: usize) -> Sharding {
+/// How a parameter lies: in parts over the axis of that purpose, unless it has fewer KiB than are worth the communication. Every
+/// part is a rectangle in the reference's layout too, because checkpoints keep it there.
+pub(crate) fn of_variable(spec: &VariableSpec, mesh: &Mesh, least_kib: usize) -> Sharding {
+    // Rows of a flattened layer are pixels first and channels second; in the reference it is the other way round.
+    let first = usize::from(matches!(spec.layout, WeightLayout::Flattened { .. }));
+    along_fsdp(first, &spec.shape, mesh, least_kib)
+}
+
+/// How a tensor lies that the optimizer keeps for a parameter.
+pub(crate) fn of_slot(shape: &Shape, mesh: &Mesh, least_kib: usize) -> Sharding {
+    along_fsdp(0, shape, mesh, least_kib)
+}
+
+fn along_fsdp(first: usize, shape: &Shape, mesh: &Mesh, least_kib: usize) -> Sharding {
     match shape.bytes() >= least_kib << 10 {
-        true => in_parts(shape, mesh, &[Axis::Fsdp]),
+        true => in_parts_from(first, shape, mesh, &[Axis::Fsdp]),
         false => Sharding::REPLICATED,
     }
 }
@@ -113,6 +132,23 @@ mod tests {
         };
         assert_eq!(rows(16), [0..4, 4..8, 8..12, 12..16]);
         assert_eq!(rows(13), [0..4, 4..8, 8..12, 12..13]);
+    }
+
+    #[test]
+    fn parts_of_a_flattened_layer_were_no_rectangles_of_the_reference() {
+        let spec = |layout| VariableSpec {
+            path: "fc.weight".into(),
+            shape: Shape::new(DType::F32, [4096, 16]),
+            kind: octant_nn::VariableKind::Parameter,
+            init: octant_nn::Init::Constant(0.0),
+            layout,
+            layer: 0,
+            companion: false,
+        };
+        let mesh = Mesh::along([(Axis::Fsdp, 2)]);
+        let flattened = WeightLayout::Flattened { height: 4, width: 4 };
+        assert_eq!(of_variable(&spec(flattened), &mesh, 1), Sharding::split(1, [Axis::Fsdp]));
+        assert_eq!(of_variable(&spec(WeightLayout::Dense), &mesh, 1), Sharding::split(0, [Axis::Fsdp]));
     }
 
     #[test]

@@ -23,7 +23,7 @@ use ending::{add_sums, average, ramped};
 use layout::Layout;
 use octant_graph::passes::Int8Ranges;
 use octant_graph::{DType, Shape, Tensor, Trace};
-use octant_nn::{Context, Mode, Optimizer, Training, VariableSpec};
+use octant_nn::{Context, Mode, Optimizer, Training, Variable, VariableSpec};
 use octant_runtime::{Mesh, Program, Sharding};
 use rules::Rules;
 use std::cell::RefCell;
@@ -188,21 +188,24 @@ pub fn training(plan: &StepPlan) -> Result<TracedStep, TrainError> {
     add_sums(&trace, &outcome.sums, &finite, &scalars.key, &mut layout);
 
     let sums = outcome.sums.dims().first().copied().unwrap_or(0);
-    let specs = variables.into_iter().map(|variable| variable.spec).collect();
+    let specs: Vec<VariableSpec> = variables.into_iter().map(|variable| variable.spec).collect();
     let Layout { entries, inputs, mut outputs } = layout;
     // Not donated: waiting on it means that the step has finished.
     outputs.push(outcome.loss.convert(DType::F32));
     let state = inputs.len();
     let inputs: Vec<Tensor> = inputs.into_iter().chain(batch_inputs).chain(scalars.in_order()).collect();
-    let mut program = program("training step", trace, &inputs, &outputs, 0..state, plan)?;
+    let mut program = program("training step", trace, &inputs, &outputs, (&[], state), plan)?;
     for (index, entry) in entries.iter().enumerate() {
         let sharding = match entry.role {
             // The host begins them anew and reads them.
             Role::Sums => Sharding::REPLICATED,
-            role if role.is_of_optimizer() && plan.step.shard_optimizer => {
+            Role::Variable(index) | Role::Average(index) => {
+                spread::of_variable(&specs[index], &plan.mesh, plan.step.fsdp_from)
+            }
+            Role::Slot | Role::Gradient if plan.step.shard_optimizer => {
                 spread::in_parts(&entry.shape, &plan.mesh, &plan.mesh.batch_axes())
             }
-            _ => spread::of_variable(&entry.shape, &plan.mesh, plan.step.fsdp_from),
+            Role::Slot | Role::Gradient => spread::of_slot(&entry.shape, &plan.mesh, plan.step.fsdp_from),
         };
         (program.inputs[index], program.outputs[index]) = (sharding.clone(), sharding);
     }
@@ -228,25 +231,25 @@ fn order(trace: &Trace, inputs: &[Tensor]) -> Vec<usize> {
     inputs.iter().filter_map(index).collect()
 }
 
-/// Puts the inputs into the order given. Those before `donated` are variables, those in it are donated to the first outputs, in
-/// order; the batch follows them and is split over the devices.
+/// Puts the inputs into the order given: the variables that are only read, as many as are donated to the first outputs in order,
+/// and the batch, which is split over the devices.
 fn program(
     name: &str,
     trace: Trace,
     inputs: &[Tensor],
     outputs: &[Tensor],
-    donated: std::ops::Range<usize>,
+    (variables, donated): (&[Variable], usize),
     plan: &StepPlan,
 ) -> Result<Program, TrainError> {
     let order = order(&trace, inputs);
     let graph = trace.finish(outputs)?.with_inputs_ordered(&order);
     let mut program = Program::new(name, graph);
-    let (variables, first_batch) = (donated.start, donated.end);
-    program.donated = donated.enumerate().map(|(output, input)| (input, output)).collect();
+    let first_batch = variables.len() + donated;
+    program.donated = (0..donated).map(|output| (variables.len() + output, output)).collect();
     program.mesh = plan.mesh.clone();
     let shapes = program.graph.input_shapes();
-    for (sharding, shape) in program.inputs.iter_mut().zip(&shapes).take(variables) {
-        *sharding = spread::of_variable(shape, &plan.mesh, plan.step.fsdp_from);
+    for (sharding, variable) in program.inputs.iter_mut().zip(variables) {
+        *sharding = spread::of_variable(&variable.spec, &plan.mesh, plan.step.fsdp_from);
     }
     let batch = first_batch..first_batch + plan.task.inputs(1).count();
     for (sharding, shape) in program.inputs[batch.clone()].iter_mut().zip(&shapes[batch]) {

@@ -6,8 +6,7 @@
 //! one write the list of checksums and give the folder its name. Until then the checkpoint before is the newest one.
 
 use super::{CHECKSUMS, CONFIG, Contents, MODEL, PROGRESS, TrainError, checksum, complete, exchange, kept_text};
-use crate::state;
-use octant_archive::{Archive, Part, index_name, index_text, save_shard, shard_name};
+use octant_archive::{Part, index_name, index_text, save_shard, shard_name};
 use octant_cluster::Cluster;
 use octant_graph::HostTensor;
 use octant_nn::VariableSpec;
@@ -18,8 +17,6 @@ use std::time::Duration;
 
 /// Where the parts of the state lie, since both archives have files of the same names.
 const FOLDER: &str = "state";
-/// Behind the name of a variable whose parts have no place in the reference's layout: it is kept in that of the device.
-const AS_ON_DEVICE: &str = "#device";
 /// How long processes may be apart when they write: disks differ, and the first one may still write the one before.
 const LONGEST_WRITING: Duration = Duration::from_secs(3600);
 
@@ -38,15 +35,14 @@ pub struct DeviceParts {
 
 impl Parts {
     /// Adds the parts of an evaluated variable.
-    pub fn add_variable(&mut self, spec: &VariableSpec, shards: Vec<Shard>) {
+    pub fn add_variable(&mut self, spec: &VariableSpec, shards: Vec<Shard>) -> Result<(), TrainError> {
         for Shard { device, starts, tensor } in shards {
-            let exported = reference_starts(spec, &starts).zip(spec.layout.export(&tensor));
-            let part = match exported {
-                Some((starts, tensor)) => Part { name: spec.path.clone(), starts, tensor },
-                None => Part { name: format!("{}{AS_ON_DEVICE}", spec.path), starts, tensor },
-            };
+            let no_rectangle = || TrainError::Checkpoint(format!("a part of {} cannot be saved", spec.path));
+            let tensor = spec.layout.export(&tensor).ok_or_else(no_rectangle)?;
+            let part = Part { name: spec.path.clone(), starts: reference_starts(spec, &starts), tensor };
             self.0.entry(device).or_default().model.push(part);
         }
+        Ok(())
     }
 
     /// Adds a tensor that PyTorch keeps beside a variable.
@@ -63,23 +59,12 @@ impl Parts {
     }
 }
 
-/// Where a part begins in the reference's layout; none where it is no rectangle there.
-fn reference_starts(spec: &VariableSpec, starts: &[usize]) -> Option<Vec<usize>> {
-    if matches!(spec.layout, octant_nn::WeightLayout::Flattened { .. }) && starts.first() != Some(&0) {
-        return None;
-    }
+/// Where a part begins in the reference's layout.
+fn reference_starts(spec: &VariableSpec, starts: &[usize]) -> Vec<usize> {
     let dims = |numbers: &[usize]| spec.layout.reference_dims(numbers);
     // Dimensions that exist there alone have the length 1 and begin at 0.
     let extra = dims(&vec![0; starts.len()]);
-    Some(dims(starts).into_iter().zip(extra).map(|(start, extra)| start - extra).collect())
-}
-
-/// One variable out of a checkpoint, whichever layout it is kept in.
-pub(super) fn import(spec: &VariableSpec, archive: &Archive) -> Result<HostTensor, TrainError> {
-    match archive.get(&format!("{}{AS_ON_DEVICE}", spec.path)) {
-        Some(tensor) if *tensor.shape() == spec.shape => Ok(tensor.clone()),
-        _ => state::import(spec, archive),
-    }
+    dims(starts).into_iter().zip(extra).map(|(start, extra)| start - extra).collect()
 }
 
 /// The archive of the state in a checkpoint of parts.

@@ -110,7 +110,7 @@ impl Session {
         for (entry, buffer) in self.programs.traced.entries.iter().zip(&self.state.buffers) {
             match entry.role {
                 Role::Variable(index) | Role::Average(index) if self.is_of_model(entry, averaged) => {
-                    parts.add_variable(&self.programs.traced.variables[index], buffer.shards()?);
+                    parts.add_variable(&self.programs.traced.variables[index], buffer.shards()?)?;
                 }
                 _ => parts.add_entry(&entry.name, buffer.shards()?),
             }

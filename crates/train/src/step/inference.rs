@@ -29,8 +29,7 @@ pub fn evaluation(plan: &StepPlan) -> Result<TracedStep, TrainError> {
     });
     let outputs: Vec<Tensor> = [&sums + &outcome.sums, loss].into_iter().chain(predictions).collect();
     let inputs = inputs_after(&variables, [sums].into_iter().chain(batch_inputs));
-    let donated = variables.len()..variables.len() + 1;
-    let program = program("evaluation step", trace, &inputs, &outputs, donated, plan)?;
+    let program = program("evaluation step", trace, &inputs, &outputs, (&variables, 1), plan)?;
     let traced = without_state(in_8_bits(program, variables.len(), plan)?, variables);
     Ok(TracedStep { sums: count, ..traced })
 }
@@ -63,7 +62,7 @@ pub fn samples(plan: &StepPlan) -> Result<Option<(TracedStep, Vec<&'static str>)
     }
     let variables = context.variables();
     let inputs = inputs_after(&variables, batch_inputs);
-    let program = program("samples", trace, &inputs, &columns, variables.len()..variables.len(), plan)?;
+    let program = program("samples", trace, &inputs, &columns, (&variables, 0), plan)?;
     Ok(Some((without_state(program, variables), names)))
 }
 
@@ -84,7 +83,7 @@ pub fn gradients(plan: &StepPlan) -> Result<(TracedStep, Vec<usize>), TrainError
     let learned = Rules::of(plan).learned(&variables, &objectives);
     let outputs = gradients_of(&trace, &variables, &learned, &objectives);
     let inputs = inputs_after(&variables, batch_inputs.into_iter().chain([key]));
-    let program = program("gradients", trace, &inputs, &outputs, variables.len()..variables.len(), plan)?;
+    let program = program("gradients", trace, &inputs, &outputs, (&variables, 0), plan)?;
     let numbers = learned.into_iter().map(|learned| learned.variable).collect();
     Ok((without_state(program, variables), numbers))
 }

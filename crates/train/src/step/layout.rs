@@ -17,16 +17,6 @@ pub enum Role {
     Sums,
 }
 
-impl Role {
-    /// Whether only the optimizer looks at it.
-    pub fn is_of_optimizer(self) -> bool {
-        match self {
-            Role::Slot | Role::Gradient => true,
-            Role::Variable(_) | Role::Average(_) | Role::Sums => false,
-        }
-    }
-}
-
 /// One tensor of the state.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StateEntry {

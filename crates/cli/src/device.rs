@@ -27,10 +27,10 @@ pub(crate) fn is_nondeterministic() -> bool {
     IS_FAST.load(Ordering::Relaxed)
 }
 
-/// Prints that [`FAST_FLAG`] has no effect, for a command that opens no device. Devices without such kernels report it themselves.
+/// Prints that [`FAST_FLAG`] has no effect, for a command that compiles nothing. Devices without such kernels report it themselves.
 pub(crate) fn note_ignored_flag() {
     if IS_FAST.load(Ordering::Relaxed) && !IS_READ.swap(true, Ordering::Relaxed) {
-        eprintln!("note: {FAST_FLAG} has no effect: it chooses kernels of GPUs, and no device was opened");
+        eprintln!("note: {FAST_FLAG} has no effect: it chooses kernels of GPUs, and nothing was compiled");
     }
 }
 
@@ -54,9 +54,14 @@ impl DeviceFlags {
 
 /// How commands open devices: as the environment and the flags say, with notices on standard error.
 pub(crate) fn options(threads: Option<usize>) -> Result<Options> {
-    let options = Options::from_environment()?;
+    let options = options_of_environment()?;
     let repeatable = options.repeatable && !is_nondeterministic();
-    Ok(Options { threads, repeatable, log: compiling::log(), ..options })
+    Ok(Options { threads, repeatable, ..options })
+}
+
+/// The same for a command that compiles nothing, so that no flag about kernels has an effect.
+pub(crate) fn options_of_environment() -> Result<Options> {
+    Ok(Options { log: compiling::log(), ..Options::from_environment()? })
 }
 
 /// The backend of that name.

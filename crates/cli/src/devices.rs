@@ -20,7 +20,7 @@ pub(crate) struct Arguments {
 
 pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
     let show = if arguments.json { as_json } else { as_text };
-    octant_device::list(&device::options(None)?, &mut |listed| show(&listed));
+    octant_device::list(&device::options_of_environment()?, &mut |listed| show(&listed));
     Ok(Ending::Done)
 }
 

@@ -154,7 +154,10 @@ pub fn main(launch: Launch) -> u8 {
     let command = match cli.command {
         Command::Yolo(arguments) => match translated(&arguments) {
             Ok(Some(command)) => command,
-            Ok(None) => return SUCCESS,
+            Ok(None) => {
+                device::note_ignored_flag();
+                return SUCCESS;
+            }
             Err(error) => return failed(&error),
         },
         command => command,

@@ -78,11 +78,11 @@ fn has_room(folder: &Path) -> bool {
     free >= TORCH_GB
 }
 
-/// Free space where that folder is; none where `df` does not tell.
+/// Free space where that folder is; none where `df` does not say it.
 fn free_gb(folder: &Path) -> Option<u64> {
-    let told = Command::new("df").arg("-Pk").arg(folder).output().ok()?;
-    let told = String::from_utf8_lossy(&told.stdout).into_owned();
-    let kib: u64 = told.lines().nth(1)?.split_whitespace().nth(3)?.parse().ok()?;
+    let report = Command::new("df").arg("-Pk").arg(folder).output().ok()?;
+    let report = String::from_utf8_lossy(&report.stdout).into_owned();
+    let kib: u64 = report.lines().nth(1)?.split_whitespace().nth(3)?.parse().ok()?;
     Some(kib * 1024 / 1_000_000_000)
 }
 

@@ -1,5 +1,6 @@
 //! The scope of a layer: its path in the network.
 
+use crate::layers::BatchNorm;
 use crate::{Context, Init, Mode, VariableKind, WeightLayout};
 use octant_graph::{DType, ScopeGuard, Tensor};
 use std::sync::Arc;
@@ -12,18 +13,29 @@ use std::sync::Arc;
 pub struct Scope {
     context: Context,
     path: Arc<str>,
+    norm: Option<BatchNorm>,
     _guard: ScopeGuard,
 }
 
 impl Scope {
     pub(crate) fn new(context: Context, path: Arc<str>) -> Scope {
         let guard = context.trace().scope(path.clone());
-        Scope { context, path, _guard: guard }
+        Scope { context, path, norm: None, _guard: guard }
     }
 
     /// The scope of a part: `name` may hold several steps, as in `downsample.0`.
     pub fn at(&self, name: impl std::fmt::Display) -> Scope {
-        Scope::new(self.context.clone(), self.join(&name.to_string()).into())
+        Scope { norm: self.norm, ..Scope::new(self.context.clone(), self.join(&name.to_string()).into()) }
+    }
+
+    /// The same with a batch norm for the blocks in it and below it, where networks that share their blocks differ in it.
+    pub fn with_norm(self, norm: BatchNorm) -> Scope {
+        Scope { norm: Some(norm), ..self }
+    }
+
+    /// The batch norm that this scope was given.
+    pub fn norm(&self) -> Option<BatchNorm> {
+        self.norm
     }
 
     /// Makes this scope's path the current one until the guard is dropped.

@@ -12,5 +12,5 @@ pub mod http;
 pub mod oracle;
 #[cfg(feature = "steps")]
 pub mod tiny_steps;
-#[cfg(feature = "golden")]
+#[cfg(any(feature = "golden", feature = "steps"))]
 pub mod wide;

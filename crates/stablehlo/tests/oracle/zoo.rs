@@ -6,15 +6,16 @@ use octant_graph::passes::pack_narrow_images;
 use octant_runtime::{Program, Sharding};
 
 use octant_testing::tiny_steps::{MODELS, TinyStep, tiny_evaluation, tiny_step};
+use octant_testing::wide::{wide_tensor, widened};
 
 const DEVICES: usize = 8;
 const BATCH: usize = 16;
 /// Batch norms of the smallest layers divide by the deviation of two or eight values, which magnifies the rounding of sums
 /// in another order: 4e-4 was seen. A sum that misses a device is off by a tenth or more.
 const ALLOWED: f64 = 2e-3;
-/// Packed convolutions also add their products in another order: 1.3e-3 was seen on one device, 3.3e-3 on eight, both for
-/// resnet-tiny alone.
-const ALLOWED_PACKED: f64 = 6e-3;
+/// In f64. Packed convolutions add their products in another order, too; in f32 the norms of resnet-tiny made 1.3e-3 to 7.8e-3 of
+/// that, more on some processors than on others.
+const ALLOWED_WIDE: f64 = 1e-9;
 
 #[test]
 fn every_family_trains_on_eight_devices_as_on_one() {
@@ -97,10 +98,10 @@ fn packed_models_train_on_eight_devices_as_plain_ones_on_one() {
     let run = |model: &'static str, packed: bool| {
         let (program, inputs) = tiny_step(model, BATCH, if packed { DEVICES } else { 1 });
         let graph = if packed { pack_narrow_images(&program.graph) } else { program.graph.clone() };
-        Run::new(Program { graph, ..program }, inputs)
+        Run::new(Program { graph: widened(&graph), ..program }, inputs.iter().map(wide_tensor).collect())
     };
     let runs: Vec<Run> = MODELS.iter().flat_map(|model| [run(model, false), run(model, true)]).collect();
-    pairs_agree(&MODELS, &client::run(&python, &runs), ALLOWED_PACKED);
+    pairs_agree(&MODELS, &client::run(&python, &runs), ALLOWED_WIDE);
 }
 
 /// Rows are added that the eight devices must not count, and that not even the statistics of norms may see.

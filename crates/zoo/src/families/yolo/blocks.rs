@@ -1,19 +1,19 @@
-//! The blocks that YOLOv8, 11, 12 and 26 share. Every convolution is followed by a batch norm (epsilon 1e-3, momentum
-//! 0.03) and, unless it says otherwise, by SiLU.
+//! The blocks that YOLOv8, 11, 12 and 26 share. Every convolution is followed by a batch norm and, unless it says otherwise, by
+//! SiLU.
 
 use octant_graph::{AttentionOptions, Tensor, composites::Pool};
 use octant_nn::Scope;
 use octant_nn::layers::{BatchNorm, Conv2d};
 
-/// The batch norm of all these networks.
-fn norm() -> BatchNorm {
+/// The batch norm of the detectors; that of the classifiers is PyTorch's.
+fn detectors_norm() -> BatchNorm {
     BatchNorm::new().epsilon(1e-3).momentum(0.03)
 }
 
 /// A convolution and its batch norm, without an activation.
 pub(in super::super) fn conv_norm(cx: &Scope, x: &Tensor, conv: Conv2d) -> Tensor {
     let y = conv.bias(false).apply(&cx.at("conv"), x);
-    norm().apply(&cx.at("bn"), &y)
+    cx.norm().unwrap_or_else(detectors_norm).apply(&cx.at("bn"), &y)
 }
 
 /// Convolution, batch norm, SiLU.

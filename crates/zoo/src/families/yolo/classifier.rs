@@ -6,7 +6,7 @@ use crate::Model;
 use crate::model::head_size;
 use octant_graph::Tensor;
 use octant_nn::Scope;
-use octant_nn::layers::Dense;
+use octant_nn::layers::{BatchNorm, Dense};
 
 /// A classifier of one of the families.
 #[derive(Debug, Clone, Copy)]
@@ -26,7 +26,7 @@ const FEATURES: usize = 1280;
 
 impl YoloClassifier {
     fn head_scope(&self, cx: &Scope) -> Scope {
-        cx.at(format_args!("model.{}", self.head_layer))
+        cx.at(format_args!("model.{}", self.head_layer)).with_norm(BatchNorm::new())
     }
 }
 
@@ -38,7 +38,7 @@ impl Model for YoloClassifier {
     }
 
     fn features(&self, cx: &Scope, images: &Tensor) -> Tensor {
-        let map = (self.body)(&self.scale, &cx.at("model"), images);
+        let map = (self.body)(&self.scale, &cx.at("model").with_norm(BatchNorm::new()), images);
         pointwise(&self.head_scope(cx).at("conv"), &map, FEATURES)
     }
 

@@ -30,7 +30,8 @@ impl<'n> Writer<'n> {
         let path = self.producer(node.inputs[0]).path.clone();
         let name = self.constant(&path, stored, order);
         let scales = self.tensor("scale", scales.dims(), DType::F32, scales.bytes());
-        let zero = self.tensor("zero", zero.dims(), zero.dtype(), zero.bytes());
+        // onnxruntime's `session.x64quantprecision` replaces those of weights one by one, and fails at one that is shared.
+        let zero = self.own_tensor("zero", zero.dims(), zero.dtype(), zero.bytes());
         let at = order.iter().position(|found| Some(*found) == self.axis_of(node));
         let attributes = at.map(|at| int("axis", at as i64));
         Some(self.emit("DequantizeLinear", &node.path, vec![name, scales, zero], attributes.into_iter().collect()))

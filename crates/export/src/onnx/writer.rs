@@ -221,8 +221,18 @@ impl<'n> Writer<'n> {
         if let Some(&known) = self.constants.get(&key).and_then(|known| known.iter().find(is_same)) {
             return self.initializers[known].name.clone();
         }
-        let name = self.name(if name.is_empty() { "constant" } else { name });
         self.constants.entry(key).or_default().push(self.initializers.len());
+        self.written(name, dims, data_type, bytes)
+    }
+
+    /// A tensor of one operator alone, whatever equals it.
+    pub fn own_tensor(&mut self, name: &str, dims: &[usize], dtype: DType, bytes: &[u8]) -> String {
+        let dims = dims.iter().map(|&dim| dim as i64).collect();
+        self.written(name, dims, element_type(dtype), bytes)
+    }
+
+    fn written(&mut self, name: &str, dims: Vec<i64>, data_type: i32, bytes: &[u8]) -> String {
+        let name = self.name(if name.is_empty() { "constant" } else { name });
         let raw_data = bytes.to_vec();
         self.initializers.push(TensorProto { dims, data_type, name: name.clone(), raw_data, ..Default::default() });
         name

@@ -234,12 +234,15 @@ fn left_out(recipe: &Recipe, sets: &[&dyn Dataset]) -> Option<String> {
     lines.sort();
     lines.dedup();
     let first = lines.first()?;
-    let dir = recipe.data.dir.as_deref().unwrap_or(Path::new("")).display();
+    let dir = recipe.data.dir.as_deref().unwrap_or(Path::new(""));
+    // Without it, the same labels would be read as boxes.
+    let form = if recipe.data.kind == "masks" && readers::holds_outlines(dir) { " --labels masks" } else { "" };
+    let dir = dir.display();
     Some(match lines.len() {
         1 => format!("left out: {first}"),
-        count => {
-            format!("{count} labels or files are left out, such as {first}; `octant data verify {dir}` lists them")
-        }
+        count => format!(
+            "{count} labels or files are left out, such as {first}; `octant data verify {dir}{form}` lists them"
+        ),
     })
 }
 

@@ -40,7 +40,7 @@ pub use ineffective::ineffective;
 pub use octant_train::options::nearest;
 pub use of_model::{of_model, of_settings, prediction_settings, resized};
 pub use phases::{DEFAULT_SLOTS, Facts, images_per_update, phases, phases_on, refuse_ignored_sizes, scaling, slots_of};
-pub use published::{PUBLISHED_DATA, PublishedData, published_data};
+pub use published::{PUBLISHED_DATA, PublishedData, published_data, recipe_for, recipe_of_labels};
 pub use readers::RecipeReader;
 pub use recipe::{
     AugmentOptions, Auto, BadLabels, BestMode, Cache, ClassWeights, Cores, DataSource, DegradeOptions, GainOptions,

@@ -1,6 +1,34 @@
 //! Data sets that can be fetched from where they are published.
 
 use crate::error::{Result, refusal};
+use octant_data::LabelKind;
+use octant_data::synth::SynthKind;
+
+/// The recipe that learns from generated data of a kind.
+pub fn recipe_for(kind: SynthKind) -> &'static str {
+    match kind {
+        SynthKind::Infrared => "mshnet-irstd",
+        SynthKind::Shapes => "classify",
+        SynthKind::Scenes => "detect",
+        SynthKind::Instances => "instance",
+        SynthKind::Figures => "pose",
+        SynthKind::Vehicles => "obb",
+        SynthKind::Semantic => "segment",
+        // Tracks are of a detector that knows the shapes.
+        SynthKind::Moving => "demo-track",
+        SynthKind::Regression => "regress",
+    }
+}
+
+/// The recipe that learns from objects whose labels say that.
+pub fn recipe_of_labels(kind: LabelKind) -> &'static str {
+    match kind {
+        LabelKind::Boxes => "detect",
+        LabelKind::Outlines => "instance",
+        LabelKind::Keypoints => "pose",
+        LabelKind::Corners => "obb",
+    }
+}
 
 /// A data set that can be fetched. Addresses and checksums are those that its authors or torchvision publish.
 pub struct PublishedData {

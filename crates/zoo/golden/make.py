@@ -1,6 +1,6 @@
 """Golden figures of the model zoo, from the reference implementations.
 
-    pip install torch torchvision timm transformers
+    pip install torch torchvision timm transformers segmentation-models-pytorch
     git clone https://github.com/Lliu666/MSHNet; git clone https://github.com/mateuszbuda/brain-segmentation-pytorch
     MSHNET_DIR=MSHNet UNET_DIR=brain-segmentation-pytorch python make.py [NAME...]
 

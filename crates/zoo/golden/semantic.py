@@ -1,6 +1,7 @@
-"""References of networks for a class per pixel, for `make.py`: torchvision's, and SegFormer of transformers.
+"""References of networks for a class per pixel, for `make.py`: torchvision's, SegFormer of transformers, and U-Net and FPN of
+segmentation_models_pytorch.
 
-    pip install torch torchvision timm transformers
+    pip install torch torchvision timm transformers segmentation-models-pytorch
 """
 import re
 from functools import partial
@@ -106,6 +107,65 @@ def torchvision_segmenter(name, **settings):
     return make
 
 
+class Smp(nn.Module):
+    """One of segmentation_models_pytorch's networks, under its names. Nothing is dropped."""
+
+    def __init__(self, model):
+        super().__init__()
+        self.encoder, self.decoder, self.segmentation_head = model.encoder, model.decoder, model.segmentation_head
+        for module in self.modules():
+            if isinstance(module, (nn.Dropout, nn.Dropout2d)):
+                module.p = 0.0
+
+    def forward(self, x):
+        return [self.segmentation_head(self.decoder(self.encoder(x)))]
+
+
+class TinyEncoder(nn.Module):
+    """The maps of timm's small ResNet, which has torchvision's names."""
+    out_channels = [3, 64, 8, 12, 16, 20]
+
+    def __init__(self):
+        super().__init__()
+        from timm.models import resnet
+        network = resnet.ResNet(resnet.BasicBlock, [1, 1, 1, 1], channels=(8, 12, 16, 20))
+        for name in ('conv1', 'bn1', 'maxpool', 'layer1', 'layer2', 'layer3', 'layer4'):
+            setattr(self, name, getattr(network, name))
+
+    def forward(self, x):
+        maps = [x, F.relu(self.bn1(self.conv1(x)))]
+        maps.append(self.layer1(self.maxpool(maps[1])))
+        for layer in (self.layer2, self.layer3, self.layer4):
+            maps.append(layer(maps[-1]))
+        return maps
+
+
+def tiny_smp(make):
+    from types import SimpleNamespace
+    encoder = TinyEncoder()
+    decoder, head = make(encoder.out_channels)
+    return Smp(SimpleNamespace(encoder=encoder, decoder=decoder, segmentation_head=head))
+
+
+def unet_tiny_decoder(channels):
+    from segmentation_models_pytorch.base import SegmentationHead
+    from segmentation_models_pytorch.decoders.unet.decoder import UnetDecoder
+    return UnetDecoder(channels, (16, 12, 8, 8, 4)), SegmentationHead(4, 10)
+
+
+def fpn_tiny_decoder(channels):
+    from segmentation_models_pytorch.base import SegmentationHead
+    from segmentation_models_pytorch.decoders.fpn.decoder import FPNDecoder
+    return FPNDecoder(channels, 5, 12, 64), SegmentationHead(64, 10, kernel_size=1, upsampling=4)
+
+
+def smp_model(decoder, encoder):
+    def make():
+        import segmentation_models_pytorch as smp
+        return Smp(getattr(smp, decoder)(encoder_name=encoder, encoder_weights=None, classes=21))
+    return make
+
+
 TINY_SEGFORMER = dict(num_labels=10, hidden_sizes=[8, 12, 16, 24], depths=[1, 2, 1, 1], num_attention_heads=[1, 2, 2, 3],
                       decoder_hidden_size=16)
 
@@ -115,6 +175,8 @@ TINY = {
     'deeplabv3-tiny': (deeplabv3_tiny, 64, 4),
     'lraspp-tiny': (lraspp_tiny, 64, 4),
     'segformer-tiny': (lambda: Segformer(**TINY_SEGFORMER), 64, 2),
+    'unet_resnet-tiny': (lambda: tiny_smp(unet_tiny_decoder), 64, 2),
+    'fpn_resnet-tiny': (lambda: tiny_smp(fpn_tiny_decoder), 64, 2),
 }
 REAL = {
     'fcn_resnet50': (torchvision_segmenter('fcn_resnet50', aux_loss=True), 64, 2),
@@ -122,6 +184,12 @@ REAL = {
     'deeplabv3_mobilenet_v3_large': (torchvision_segmenter('deeplabv3_mobilenet_v3_large', aux_loss=True), 96, 4),
     'lraspp_mobilenet_v3_large': (torchvision_segmenter('lraspp_mobilenet_v3_large'), 96, 4),
     'segformer_b0': (lambda: Segformer(num_labels=150), 128, 2),
+    'unet_resnet34': (smp_model('Unet', 'resnet34'), 64, 2),
+    'fpn_mobilenetv3_large_100': (smp_model('FPN', 'tu-mobilenetv3_large_100'), 96, 2),
+    'unet_efficientnet_b0': (smp_model('Unet', 'tu-efficientnet_b0'), 64, 2),
+    'unet_convnext_tiny': (smp_model('Unet', 'tu-convnext_tiny'), 64, 1),
+    'fpn_mobilenetv4_conv_small': (smp_model('FPN', 'tu-mobilenetv4_conv_small'), 96, 1),
+    'fpn_convnextv2_atto': (smp_model('FPN', 'tu-convnextv2_atto'), 64, 1),
 }
 
 

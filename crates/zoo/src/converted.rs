@@ -3,6 +3,7 @@
 use octant_archive::Archive;
 use octant_nn::VariableSpec;
 use octant_tensor::{HostTensor, Shape};
+use std::collections::HashSet;
 
 /// Parts of names: torchvision's before it renamed layers, and those of DINOv2's authors. Each rule holds for names that the
 /// model lacks only.
@@ -14,22 +15,39 @@ const RENAMED: [(&str, &str); 5] = [
     ("register_tokens", "reg_token"),
 ];
 
+/// Where networks for segmentation have the variables of the classifier that is their lower part.
+const LOWER_PARTS: [&str; 3] = ["encoder.", "encoder.model.", "backbone."];
+
 /// Tensors of such files that a network does without: what stood for hidden patches in training.
 const UNUSED: [&str; 1] = ["mask_token"];
 
 /// The archive under the names that the variables have now.
 pub(crate) fn with_current_names(archive: &Archive, specs: &[VariableSpec]) -> Archive {
-    let known = |name: &str| specs.iter().any(|spec| spec.path == name);
+    let paths: HashSet<&str> = specs.iter().map(|spec| spec.path.as_str()).collect();
+    let known = |name: &str| paths.contains(name);
     let mut archive = archive.clone();
     for (name, _) in &mut archive.tensors {
+        if known(name) {
+            continue;
+        }
         let renamed = RENAMED.iter().find(|(old, _)| name.contains(old)).map(|(old, new)| name.replace(old, new));
-        if let Some(renamed) = renamed.filter(|renamed| !known(name) && known(renamed)) {
-            *name = renamed;
+        let current = renamed.into_iter().chain(in_lower_parts(name)).find(|renamed| known(renamed));
+        if let Some(current) = current {
+            *name = current;
         }
     }
     archive.tensors.retain(|(name, _)| known(name) || !UNUSED.contains(&name.as_str()));
     move_class_position(&mut archive, specs);
     archive
+}
+
+/// The names that a classifier's variable may have in a network over it. timm's networks without a head name modules beside each
+/// other that lists hold otherwise.
+fn in_lower_parts(name: &str) -> impl Iterator<Item = String> {
+    let flat =
+        ["stem.", "stages."].into_iter().find_map(|list| Some(list.replace('.', "_") + name.strip_prefix(list)?));
+    let names = std::iter::once(name.to_string()).chain(flat);
+    names.flat_map(|name| LOWER_PARTS.map(|part| format!("{part}{name}")))
 }
 
 /// DINOv2's authors keep a position for the class token beside the registers; here it is part of the token, as in timm.
@@ -70,6 +88,33 @@ mod tests {
         let loaded = load(&Archive::from(tensors), &*model, &specs, 2);
         assert!(loaded.matching.is_exact(), "{}", loaded.matching);
         assert_eq!(loaded.values, values);
+    }
+
+    /// Every variable of the lower part, from the classifier's own file.
+    #[test]
+    fn encoders_take_the_weights_of_classifiers() {
+        for (classifier, network, lower) in [
+            ("resnet-tiny", "unet_resnet-tiny", "encoder."),
+            ("resnet-tiny", "fpn_resnet-tiny", "encoder."),
+            ("resnet-bottleneck-tiny", "fcn-tiny", "backbone."),
+            ("timm_convnext_tiny", "fpn_convnext_tiny", "encoder.model."),
+            ("mobilenetv3_small_100", "unet_mobilenetv3_small_100", "encoder.model."),
+        ] {
+            let described = |name: &str| {
+                let entry = crate::find(name).unwrap();
+                let model = build(name, None).unwrap();
+                let (specs, _) = describe(&*model, entry.preprocessing.input).unwrap();
+                (model, specs)
+            };
+            let (_, specs) = described(classifier);
+            let values: Vec<HostTensor> = specs.iter().map(|spec| spec.initial(7)).collect();
+            let file = Archive::from(export(&specs, &values, 0));
+            let (model, specs) = described(network);
+            let loaded = load(&file, &*model, &specs, 2);
+            let missing: Vec<&str> = loaded.matching.missing.iter().map(|(name, _)| name.as_str()).collect();
+            let below = specs.iter().filter(|spec| spec.path.starts_with(lower)).count();
+            assert!(below > 10 && missing.iter().all(|name| !name.starts_with(lower)), "{network}: {missing:?}");
+        }
     }
 
     #[test]

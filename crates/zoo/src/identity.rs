@@ -220,6 +220,8 @@ mod tests {
             "deeplabv3-tiny",
             "lraspp-tiny",
             "segformer-tiny",
+            "unet_resnet-tiny",
+            "fpn_resnet-tiny",
             "mobilenet_v3-tiny",
             "swin-test",
             "dinov2-test",

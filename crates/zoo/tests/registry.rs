@@ -73,6 +73,21 @@ fn networks_for_a_class_per_pixel_have_the_published_sizes() {
         ("segformer_b3", 47_337_814),
         ("segformer_b4", 64_108_374),
         ("segformer_b5", 84_708_694),
+        // Of segmentation_models_pytorch, with timm's encoders (`tu-…`) but for ResNets.
+        ("unet_resnet34", 24_439_269),
+        ("unet_resnet50", 32_524_005),
+        ("unet_mobilenetv3_small_100", 3_588_549),
+        ("unet_mobilenetv4_conv_small", 4_978_437),
+        ("unet_efficientnet_b0", 5_837_601),
+        ("unet_efficientnetv2_s", 22_096_373),
+        ("unet_convnext_tiny", 31_931_653),
+        ("fpn_resnet34", 23_157_973),
+        ("fpn_resnet50", 26_118_613),
+        ("fpn_mobilenetv3_large_100", 4_890_309),
+        ("fpn_mobilenetv4_conv_small", 3_184_117),
+        ("fpn_efficientnet_b0", 5_349_905),
+        ("fpn_tf_efficientnetv2_s", 21_609_957),
+        ("fpn_convnext_tiny", 29_814_773),
     ] {
         let (mut specs, _) = described(find(name).unwrap());
         specs.retain(|spec| !spec.path.starts_with("aux_classifier."));

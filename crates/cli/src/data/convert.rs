@@ -54,12 +54,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Ending> {
             println!("  … and {more} more (--show {})", done.dropped.len());
         }
     }
-    let task = match kind {
-        LabelKind::Boxes => "detect",
-        LabelKind::Outlines => "instance",
-        LabelKind::Keypoints => "pose",
-        LabelKind::Corners => "obb",
-    };
+    let task = octant_recipe::recipe_of_labels(kind);
     println!("next: octant data show {opens} --labels {}, or octant train {task} --data {opens}", kind.name());
     Ok(Ending::Done)
 }

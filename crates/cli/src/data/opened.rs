@@ -5,7 +5,7 @@ use crate::output::Bar;
 use anyhow::{Context, Result};
 use octant_data::decode::{Channels, DecodeOptions};
 use octant_data::detection::{apparent_kind, holds_boxes};
-use octant_data::readers::{NamedSplit, Split, open_object_splits, open_splits};
+use octant_data::readers::{LabelForm, NamedSplit, Split, open_object_splits, open_outlined_splits, open_splits};
 use octant_data::report::{Survey, survey};
 use octant_data::{Dataset, LabelKind, Watched};
 use std::path::Path;
@@ -46,16 +46,17 @@ pub(crate) fn open(path: &Path, which: Which, options: DecodeOptions) -> Result<
     open_labeled(path, which, options, None)
 }
 
-/// The same, and what labels are to say of every object; without it, keypoints where the data set names them, else boxes.
+/// The same, and what the labels of objects are read as; without it, keypoints where the data set names them, else boxes.
 pub(crate) fn open_labeled(
     path: &Path,
     which: Which,
     options: DecodeOptions,
-    labels: Option<LabelKind>,
+    labels: Option<LabelForm>,
 ) -> Result<Vec<NamedSplit>> {
     let path = &fetching::localize_data(path)?;
-    let splits = match kind_of(path, labels) {
-        Some(kind) => open_object_splits(path, parts(which), kind),
+    let splits = match labels.or_else(|| kind_of(path, None).map(LabelForm::Objects)) {
+        Some(LabelForm::Objects(kind)) => open_object_splits(path, parts(which), kind),
+        Some(LabelForm::Masks) => open_outlined_splits(path, parts(which), options),
         None => open_splits(path, parts(which), options),
     };
     splits.context("cannot open the data set")

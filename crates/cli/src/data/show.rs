@@ -4,7 +4,7 @@ use super::opened::{self, Which};
 use crate::Ending;
 use crate::output::{self, Json};
 use anyhow::{Context, Result, bail};
-use octant_data::LabelKind;
+use octant_data::readers::{LabelForm, join_splits};
 use octant_data::report::{Graphics, SheetOptions, contact_sheet};
 use octant_data::{Dataset, write_png_u8};
 use serde_json::json;
@@ -22,10 +22,10 @@ pub(super) struct Arguments {
     /// Which samples
     #[arg(long, value_enum, default_value_t = Which::Both)]
     split: Which,
-    /// What labels say of every object: boxes, outlines, keypoints or corners (of rotated boxes); keypoints where the data set
-    /// names them, else boxes, if not given
+    /// What labels say of every object: boxes, outlines, keypoints or corners (of rotated boxes); or masks, a class per pixel drawn
+    /// from outlines. Keypoints where the data set names them, else boxes, if not given
     #[arg(long, value_name = "KIND")]
-    labels: Option<LabelKind>,
+    labels: Option<LabelForm>,
     /// Rows of samples
     #[arg(long, default_value_t = 8)]
     rows: usize,
@@ -49,7 +49,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Ending> {
         bail!("--rows and --columns must be at least 1, --cell between 16 and 2048");
     }
     let splits = opened::open_labeled(&dir, split, opened::as_stored(), labels)?;
-    let dataset = octant_data::readers::join_splits(&splits);
+    let dataset = join_splits(&splits);
     let sheet = contact_sheet(&dataset, SheetOptions { rows, columns, cell, overlay: !plain })?;
     write_png_u8(&out, &sheet).with_context(|| format!("cannot write {}", out.display()))?;
     let shown = dataset.len().min(rows * columns);

@@ -4,9 +4,9 @@ use super::opened::{self, Which};
 use crate::output::Json;
 use crate::{Ending, fetching};
 use anyhow::Result;
+use octant_data::Dataset;
 use octant_data::detection::{self, BoxSurvey, LabelRule};
-use octant_data::readers::join_splits;
-use octant_data::{Dataset, LabelKind};
+use octant_data::readers::{LabelForm, join_splits};
 use serde_json::json;
 use std::path::PathBuf;
 
@@ -20,10 +20,10 @@ pub(super) struct Arguments {
     /// Which samples
     #[arg(long, value_enum, default_value_t = Which::Train)]
     split: Which,
-    /// What labels say of every object: boxes, outlines, keypoints or corners (of rotated boxes); keypoints where the data set
-    /// names them, else boxes, if not given
+    /// What labels say of every object: boxes, outlines, keypoints or corners (of rotated boxes); or masks, a class per pixel drawn
+    /// from outlines. Keypoints where the data set names them, else boxes, if not given
     #[arg(long, value_name = "KIND")]
-    labels: Option<LabelKind>,
+    labels: Option<LabelForm>,
     /// Threads that read; one per core if not given
     #[arg(long, default_value_t = 0)]
     workers: usize,
@@ -42,6 +42,10 @@ pub(super) fn run(arguments: Arguments) -> Result<Ending> {
     let statistics = &survey.statistics;
     let names = dataset.class_names();
     let boxes = boxes(&arguments)?;
+    let undrawn = match arguments.labels {
+        Some(LabelForm::Masks) => splits.iter().map(|(_, set)| set.left_out().len()).sum(),
+        Some(LabelForm::Objects(_)) | None => 0,
+    };
     // A chart of nothing would only look like a mistake.
     let plotted = arguments.plot.as_ref().filter(|_| !statistics.classes.is_empty());
     if let Some(path) = plotted {
@@ -59,6 +63,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Ending> {
             "event": "done", "samples": statistics.samples, "unreadable": survey.corrupt.len() + survey.mismatched.len(),
             "mean": statistics.mean(), "std": statistics.std(), "sizes": sizes, "classes": classes,
             "marked_pixels": statistics.marked.0, "mask_pixels": statistics.marked.1,
+            "undrawn_labels": matches!(arguments.labels, Some(LabelForm::Masks)).then_some(undrawn),
             "boxes": boxes.as_ref().map(|boxes| json!({
                 "count": boxes.objects, "images_without": boxes.empty, "most_per_image": boxes.most,
                 "longer_side_up_to": BoxSurvey::SIZES, "by_longer_side": boxes.sizes, "dropped": boxes.dropped,
@@ -75,6 +80,12 @@ pub(super) fn run(arguments: Arguments) -> Result<Ending> {
     if let Some(boxes) = &boxes {
         println!("{boxes}");
     }
+    if undrawn > 0 {
+        println!(
+            "{undrawn} labels are not drawn; octant data verify {} --labels masks lists them",
+            arguments.dir.display()
+        );
+    }
     let unreadable = survey.corrupt.len() + survey.mismatched.len();
     if unreadable > 0 {
         println!("{unreadable} samples could not be read; octant data verify {} lists them", arguments.dir.display());
@@ -90,13 +101,18 @@ pub(super) fn run(arguments: Arguments) -> Result<Ending> {
 /// What the labels say, where they are boxes.
 fn boxes(arguments: &Arguments) -> Result<Option<BoxSurvey>> {
     let path = fetching::localize_data(&arguments.dir)?;
+    let labels = match arguments.labels {
+        Some(LabelForm::Masks) => return Ok(None),
+        Some(LabelForm::Objects(kind)) => Some(kind),
+        None => None,
+    };
     if !detection::holds_boxes(&path) {
         return Ok(None);
     }
     let mut all = BoxSurvey::default();
     for part in opened::parts(arguments.split) {
         // Samples that are in no part have been counted with the others.
-        let kind = opened::kind_of(&path, arguments.labels).unwrap_or_default();
+        let kind = opened::kind_of(&path, labels).unwrap_or_default();
         if let Ok(set) = detection::open_as(&path, *part, LabelRule::DropLabel, kind) {
             all.add(&detection::survey(&set));
         }

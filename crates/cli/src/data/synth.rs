@@ -50,18 +50,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Ending> {
     if !as_json {
         eprintln!("writing {count} images of {side}×{side} …");
     }
-    let recipe = match kind {
-        SynthKind::Infrared => "mshnet-irstd",
-        SynthKind::Shapes => "classify",
-        SynthKind::Scenes => "detect",
-        SynthKind::Instances => "instance",
-        SynthKind::Figures => "pose",
-        SynthKind::Vehicles => "obb",
-        SynthKind::Semantic => "segment",
-        // Tracks are of a detector that knows the shapes.
-        SynthKind::Moving => "demo-track",
-        SynthKind::Regression => "regress",
-    };
+    let recipe = octant_recipe::recipe_for(kind);
     let bar = Mutex::new(Bar::new("images".into(), count as u64));
     synth::write(kind, &out, (count, side, seed), &|done| {
         let mut bar = bar.lock().unwrap_or_else(PoisonError::into_inner);

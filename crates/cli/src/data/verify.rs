@@ -4,8 +4,7 @@ use super::opened::{self, Which};
 use crate::Ending;
 use crate::output::Json;
 use anyhow::{Result, bail};
-use octant_data::LabelKind;
-use octant_data::readers::{NamedSplit, join_splits};
+use octant_data::readers::{LabelForm, NamedSplit, join_splits};
 use octant_data::report::{FindingKind, Survey, findings};
 use octant_data::{Dataset, Joined};
 use serde_json::json;
@@ -22,10 +21,10 @@ pub(super) struct Arguments {
     /// Which samples
     #[arg(long, value_enum, default_value_t = Which::Both)]
     split: Which,
-    /// What labels say of every object: boxes, outlines, keypoints or corners (of rotated boxes); keypoints where the data set
-    /// names them, else boxes, if not given
+    /// What labels say of every object: boxes, outlines, keypoints or corners (of rotated boxes); or masks, a class per pixel drawn
+    /// from outlines. Keypoints where the data set names them, else boxes, if not given
     #[arg(long, value_name = "KIND")]
-    labels: Option<LabelKind>,
+    labels: Option<LabelForm>,
     /// Threads that read; one per core if not given
     #[arg(long, default_value_t = 0)]
     workers: usize,

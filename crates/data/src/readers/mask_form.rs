@@ -9,7 +9,7 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::SystemTime;
 
 /// The most classes that masks of 8 bits can have beside [`IGNORED`].
-const MOST_CLASSES: usize = 255;
+pub(super) const MOST_CLASSES: usize = 255;
 /// Class numbers that were counted up to here may have gaps; beyond, most of them must be used.
 const GAPS_BELOW: usize = 64;
 /// Masks that are read ahead where the classes are known.

@@ -1,6 +1,6 @@
 //! The splits of a data set, together.
 
-use super::{Split, open, write_tfrecord, write_webdataset};
+use super::{MaskRules, Split, open, open_outlined_masks, write_tfrecord, write_webdataset};
 use crate::decode::DecodeOptions;
 use crate::detection::{LabelRule, holds_boxes, open_as};
 use crate::{DataError, Dataset, Joined, LabelKind, Matched, pack};
@@ -27,6 +27,38 @@ pub fn open_object_splits(path: &Path, wanted: &[Split], kind: LabelKind) -> Res
         return Err(DataError::malformed(path, problem));
     }
     splits_by(wanted, |split| Ok(Arc::new(open_as(path, split, LabelRule::default(), kind)?)))
+}
+
+/// What the labels of a data set of objects are read as.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LabelForm {
+    /// Objects, of which labels say this.
+    Objects(LabelKind),
+    /// Masks that are drawn from outlines: a class per pixel.
+    Masks,
+}
+
+impl FromStr for LabelForm {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<LabelForm, String> {
+        match text {
+            "masks" => Ok(LabelForm::Masks),
+            text => text.parse().map(LabelForm::Objects).map_err(|problem| format!("{problem}, masks")),
+        }
+    }
+}
+
+/// The same with masks that are drawn from the outlines of objects.
+pub fn open_outlined_splits(
+    path: &Path,
+    wanted: &[Split],
+    options: DecodeOptions,
+) -> Result<Vec<NamedSplit>, DataError> {
+    if !holds_boxes(path) {
+        return Err(DataError::malformed(path, "it has no objects, so there are no outlines to draw masks from"));
+    }
+    splits_by(wanted, |split| Ok(Arc::new(open_outlined_masks(path, split, &MaskRules::default(), options)?)))
 }
 
 fn splits_by(

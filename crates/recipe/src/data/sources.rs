@@ -7,7 +7,8 @@ use octant_data::decode::DecodeOptions;
 use octant_data::detection::{self, LabelRule};
 use octant_data::readers::tfrecord::{RecordTarget, TfRecordKeys};
 use octant_data::readers::{
-    Cifar, FolderDataset, IdxDataset, ImagePairs, LabeledImages, MaskRules, Split, TableDataset, open_masks,
+    Cifar, FolderDataset, IdxDataset, ImagePairs, LabeledImages, MaskRules, Split, TableDataset, holds_outlines,
+    open_masks, open_outlined_masks,
 };
 use octant_data::{DataError, Dataset, Glyphs, Matched};
 use std::path::Path;
@@ -179,13 +180,16 @@ pub const SOURCES: [SourceEntry; 24] = [
     ),
     files(
         "masks",
-        "the folder with images/ and masks/ (lists or a folder per split, classes.txt with names), or VOC's, ADE20K's or \
-         Cityscapes' folders",
+        "the folder with images/ and masks/ (lists or a folder per split, classes.txt with names), VOC's, ADE20K's or \
+         Cityscapes' folders, or outlines: a COCO .json or a .yaml of Ultralytics' form, or a folder with either",
         &["validate_on", "ignore", "from_one"],
         RecordTarget::Mask,
         |folder, split, recipe| {
             let DataSource { ignore, from_one, .. } = recipe.data;
             let rules = MaskRules { classes: recipe.classes, ignore: ignore as u8, from_one };
+            if holds_outlines(folder) {
+                return Ok(Arc::new(open_outlined_masks(folder, split, &rules, eight_bits())?));
+            }
             Ok(Arc::new(open_masks(folder, split, &rules, eight_bits())?))
         },
     ),

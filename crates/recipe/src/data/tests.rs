@@ -189,6 +189,26 @@ fn validation_folders_of_other_names_were_passed_over_in_silence() {
 }
 
 #[test]
+fn outlines_are_masks_where_masks_are_learned() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    std::fs::create_dir_all(at("labels/train")).unwrap();
+    for number in 0..6 {
+        put(&at("images/train").join(format!("{number}.png")), number);
+        let lines = "1 0.1 0.1 0.9 0.1 0.5 0.8\n0 0.5 0.5 0.2 0.2\n";
+        std::fs::write(at("labels/train").join(format!("{number}.txt")), lines).unwrap();
+    }
+    std::fs::write(at("data.yaml"), "train: images/train\nval: images/train\nnames: [house, door]\n").unwrap();
+    let data = data(&recipe("segment", folder.path(), &[]), &[], &here()).unwrap();
+    assert_eq!((data.outputs, data.train.len(), data.valid.len()), (3, 5, 1));
+    assert_eq!(data.classes, ["background", "house", "door"]);
+    let hint = format!("`octant data verify {} --labels masks` lists them", folder.path().display());
+    assert!(data.remarks.iter().any(|remark| remark.starts_with("6 labels") && remark.contains(&hint)));
+    let problem = refused(super::data(&recipe("segment", folder.path(), &["classes=2"]), &[], &here()));
+    assert!(problem.contains("the outlines and their background have 3 classes"), "{problem}");
+}
+
+#[test]
 fn keys_of_data_that_change_nothing_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     classes(folder.path(), &["cat", "dog"], 5);

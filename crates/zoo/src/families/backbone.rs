@@ -9,7 +9,7 @@ use octant_nn::Scope;
 /// Which classifier.
 #[derive(Debug, Clone)]
 pub enum Backbone {
-    /// Its four stages.
+    /// Its first convolution and its four stages.
     ResNet(ResNet),
     /// Its rows and the last convolution.
     MobileNetV3(MobileNetV3),
@@ -26,7 +26,7 @@ pub(crate) struct BackboneMaps {
 impl Backbone {
     pub(crate) fn maps(&self, cx: &Scope, images: &Tensor) -> BackboneMaps {
         let (mut maps, early) = match self {
-            Backbone::ResNet(network) => (network.maps(&cx.at("backbone"), images, true), 2),
+            Backbone::ResNet(network) => (network.maps(&cx.at("backbone"), images, true), 3),
             Backbone::MobileNetV3(network) => (network.maps(cx, images, Some("backbone"), true), network.fine()),
         };
         let early = maps[early].clone();

@@ -51,6 +51,14 @@ const TIMM: Names = Names {
     block: |stage, block| format!("stages.{stage}.blocks.{block}"),
 };
 
+/// timm's names where only the maps are taken: the modules of the lower part lie beside each other.
+const TIMM_MAPS: Names = Names {
+    stem: ["stem_0", "stem_1"],
+    down: |stage| format!("stages_{stage}.downsample"),
+    block: |stage, block| format!("stages_{stage}.blocks.{block}"),
+    ..TIMM
+};
+
 /// What blocks have besides their convolution and their two linear layers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Version {
@@ -97,10 +105,39 @@ impl ConvNext {
         ConvNext { names: TIMM, stochastic_depth: 0.0, ..self }
     }
 
+    /// The same under the names that timm's networks have without their heads.
+    pub(crate) const fn timm_maps(self) -> ConvNext {
+        ConvNext { names: TIMM_MAPS, ..self.timm() }
+    }
+
     /// The second version. Its smaller networks keep the linear layers of blocks as 1×1 convolutions.
     pub const fn v2(self, small: bool) -> ConvNext {
         let layout = if small { WeightLayout::Pointwise } else { WeightLayout::Dense };
         ConvNext { version: Version::V2(layout), ..self.timm() }
+    }
+
+    /// The map after every stage.
+    pub(crate) fn maps(&self, cx: &Scope, images: &Tensor) -> Vec<Tensor> {
+        let names = &self.names;
+        let y = conv(self.widths[0], 4).stride(4).padding(Padding::Valid).apply(&cx.at(names.stem[0]), images);
+        let mut y = layer_norm(&cx.at(names.stem[1]), &y, EPSILON);
+        let last = self.depths.iter().sum::<usize>().max(2) - 1;
+        let (mut index, mut maps) = (0, Vec::new());
+        for (stage, (&depth, &width)) in self.depths.iter().zip(&self.widths).enumerate() {
+            if stage > 0 {
+                let down = cx.at((names.down)(stage));
+                let normal = layer_norm(&down.at(0), &y, EPSILON);
+                y = conv(width, 2).stride(2).padding(Padding::Valid).apply(&down.at(1), &normal);
+            }
+            for number in 0..depth {
+                let drop = self.stochastic_depth * index as f64 / last as f64;
+                let path = cx.at((names.block)(stage, number));
+                y = path.block(&y, |cx, y| block(cx, y, names, self.version, drop));
+                index += 1;
+            }
+            maps.push(y.clone());
+        }
+        maps
     }
 }
 
@@ -159,25 +196,7 @@ impl Model for ConvNext {
     }
 
     fn features(&self, cx: &Scope, images: &Tensor) -> Tensor {
-        let names = &self.names;
-        let y = conv(self.widths[0], 4).stride(4).padding(Padding::Valid).apply(&cx.at(names.stem[0]), images);
-        let mut y = layer_norm(&cx.at(names.stem[1]), &y, EPSILON);
-        let last = self.depths.iter().sum::<usize>().max(2) - 1;
-        let mut index = 0;
-        for (stage, (&depth, &width)) in self.depths.iter().zip(&self.widths).enumerate() {
-            if stage > 0 {
-                let down = cx.at((names.down)(stage));
-                let normal = layer_norm(&down.at(0), &y, EPSILON);
-                y = conv(width, 2).stride(2).padding(Padding::Valid).apply(&down.at(1), &normal);
-            }
-            for number in 0..depth {
-                let drop = self.stochastic_depth * index as f64 / last as f64;
-                let path = cx.at((names.block)(stage, number));
-                y = path.block(&y, |cx, y| block(cx, y, names, self.version, drop));
-                index += 1;
-            }
-        }
-        y
+        self.maps(cx, images).pop().expect("a network has stages")
     }
 
     fn pool(&self, cx: &Scope, features: &Tensor) -> Tensor {

@@ -138,6 +138,25 @@ impl EfficientNet {
         }
     }
 
+    /// The maps after the first convolution and after every block.
+    pub(crate) fn maps(&self, cx: &Scope, images: &Tensor) -> Vec<Tensor> {
+        let style = &self.style;
+        let [stem, _] = self.stem_and_last_names();
+        let stem_width = self.stages.first().map_or(0, |stage| stage.input);
+        let mut maps = vec![style.conv_norm(cx, [&stem[0], &stem[1]], style.conv(stem_width, 3, 2), images).silu()];
+        let total: usize = self.stages.iter().map(|stage| stage.depth).sum();
+        for (number, stage) in self.stages.iter().enumerate() {
+            for block in 0..stage.depth {
+                let (last, index) = (&maps[maps.len() - 1], maps.len() - 1);
+                let stride = if block == 0 { stage.stride } else { 1 };
+                let drop = self.stochastic_depth * index as f64 / total as f64;
+                let path = cx.at(self.stage_path(number, block));
+                maps.push(path.block(last, |cx, y| style.block(cx, y, stage, stride, drop)));
+            }
+        }
+        maps
+    }
+
     fn classifier_path(&self) -> &'static str {
         match self.style.form {
             MbConvVariant::Torchvision => "classifier.1",
@@ -159,20 +178,8 @@ impl Model for EfficientNet {
 
     fn features(&self, cx: &Scope, images: &Tensor) -> Tensor {
         let style = &self.style;
-        let [stem, last] = self.stem_and_last_names();
-        let stem_width = self.stages.first().map_or(0, |stage| stage.input);
-        let mut y = style.conv_norm(cx, [&stem[0], &stem[1]], style.conv(stem_width, 3, 2), images).silu();
-        let total: usize = self.stages.iter().map(|stage| stage.depth).sum();
-        let mut index = 0;
-        for (number, stage) in self.stages.iter().enumerate() {
-            for block in 0..stage.depth {
-                let stride = if block == 0 { stage.stride } else { 1 };
-                let drop = self.stochastic_depth * index as f64 / total as f64;
-                let path = cx.at(self.stage_path(number, block));
-                y = path.block(&y, |cx, y| style.block(cx, y, stage, stride, drop));
-                index += 1;
-            }
-        }
+        let [_, last] = self.stem_and_last_names();
+        let y = self.maps(cx, images).pop().expect("a network has a first convolution");
         style.conv_norm(cx, [&last[0], &last[1]], style.conv(self.last, 1, 1), &y).silu()
     }
 

@@ -139,6 +139,21 @@ impl MobileNetV4 {
     const fn published(stem: usize, stages: &'static [&'static [Block]]) -> MobileNetV4 {
         MobileNetV4 { stem, stages, hidden: 1280, dropout: 0.0, stochastic_depth: 0.0, classes: 1000 }
     }
+
+    /// The maps after the first convolution and after every block.
+    pub(crate) fn maps(&self, cx: &Scope, images: &Tensor) -> Vec<Tensor> {
+        let mut maps = vec![conv_norm(cx, ["conv_stem", "bn1"], conv(self.stem, 3, 2), images).relu()];
+        let count: usize = self.stages.iter().map(|stage| stage.len()).sum();
+        for (stage, blocks) in self.stages.iter().enumerate() {
+            for (number, &kind) in blocks.iter().enumerate() {
+                let (last, index) = (&maps[maps.len() - 1], maps.len() - 1);
+                let drop = self.stochastic_depth * index as f64 / count.max(1) as f64;
+                let path = cx.at(format_args!("blocks.{stage}.{number}"));
+                maps.push(path.block(last, |cx, y| block(cx, y, kind, drop)));
+            }
+        }
+        maps
+    }
 }
 
 fn conv(features: usize, kernel: usize, stride: usize) -> Conv2d {
@@ -198,17 +213,7 @@ impl Model for MobileNetV4 {
     }
 
     fn features(&self, cx: &Scope, images: &Tensor) -> Tensor {
-        let mut y = conv_norm(cx, ["conv_stem", "bn1"], conv(self.stem, 3, 2), images).relu();
-        let count: usize = self.stages.iter().map(|stage| stage.len()).sum();
-        let mut index = 0;
-        for (stage, blocks) in self.stages.iter().enumerate() {
-            for (number, &kind) in blocks.iter().enumerate() {
-                let drop = self.stochastic_depth * index as f64 / count.max(1) as f64;
-                y = cx.at(format_args!("blocks.{stage}.{number}")).block(&y, |cx, y| block(cx, y, kind, drop));
-                index += 1;
-            }
-        }
-        y
+        self.maps(cx, images).pop().expect("a network has a first convolution")
     }
 
     fn pool(&self, cx: &Scope, features: &Tensor) -> Tensor {

@@ -50,12 +50,13 @@ impl ResNet {
         }
     }
 
-    /// The map after every stage. Dilated, the last two stages keep the size of the second one (an eighth of the image's) and look
-    /// as far as with strides, as segmentation needs it.
+    /// The maps after the first convolution and after every stage. Dilated, the last two stages keep the size of the second one (an
+    /// eighth of the image's) and look as far as with strides, as segmentation needs it.
     pub(crate) fn maps(&self, cx: &Scope, images: &Tensor, dilated: bool) -> Vec<Tensor> {
         let y = conv(self.stem, 7, 2).apply(&cx.at("conv1"), images);
-        let mut y = norm(&cx.at("bn1"), &y).relu().max_pool(Pool::square(3, 2).padded(1));
-        let (mut maps, mut dilation) = (Vec::new(), 1);
+        let first = norm(&cx.at("bn1"), &y).relu();
+        let mut y = first.max_pool(Pool::square(3, 2).padded(1));
+        let (mut maps, mut dilation) = (vec![first], 1);
         for (stage, (&depth, &width)) in self.depths.iter().zip(&self.widths).enumerate() {
             for block in 0..depth {
                 let step = match (stage > 0 && block == 0, dilated && stage > 1) {

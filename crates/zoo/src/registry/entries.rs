@@ -1,6 +1,7 @@
 //! The list itself. Figures of preprocessing are those that torchvision and timm publish with their weights.
 
 mod convolutional;
+mod decoders;
 mod detectors;
 mod image_to_image;
 mod semantic;
@@ -97,9 +98,10 @@ fn sized(mut model: impl Model + 'static, classes: usize) -> Box<dyn Model> {
 }
 
 /// By kind and family. The order is that of `octant models`.
-const TABLES: [&[ModelEntry]; 9] = [
+const TABLES: [&[ModelEntry]; 10] = [
     convolutional::CONVOLUTIONAL,
     semantic::SEMANTIC,
+    decoders::DECODERS,
     detectors::YOLO,
     detectors::DETAILED,
     detectors::CLASSIFIERS,

@@ -109,10 +109,19 @@ golden! { check_small:
     fcn_tiny => "fcn-tiny";
     lraspp_tiny => "lraspp-tiny";
     segformer_tiny => "segformer-tiny";
+    unet_resnet_tiny => "unet_resnet-tiny";
+    fpn_resnet_tiny => "fpn_resnet-tiny";
 }
 
 golden! { check_features:
     inception_v3_fid => "inception_v3_fid";
+    // Decoders over every kind of encoder, whose training is compared by itself.
+    unet_resnet34 => "unet_resnet34";
+    unet_efficientnet_b0 => "unet_efficientnet_b0";
+    unet_convnext_tiny => "unet_convnext_tiny";
+    fpn_mobilenetv3_large_100 => "fpn_mobilenetv3_large_100";
+    fpn_mobilenetv4_conv_small => "fpn_mobilenetv4_conv_small";
+    fpn_convnextv2_atto => "fpn_convnextv2_atto";
 }
 
 golden! { check_compiled:

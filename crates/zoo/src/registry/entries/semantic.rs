@@ -13,7 +13,7 @@ use crate::registry::Interpolation::Bilinear;
 use crate::registry::ModelEntry;
 
 /// A network for so many classes, on images of `side` × `side`.
-const fn semantic(
+pub(super) const fn semantic(
     name: &'static str,
     family: &'static str,
     (side, classes): (usize, usize),

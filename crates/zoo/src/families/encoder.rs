@@ -1,0 +1,76 @@
+//! Classifiers without their head as the lower part of networks for segmentation, as segmentation_models_pytorch takes them: names
+//! begin with `encoder`, nothing is dilated, and decoders see a map of every size. ResNets have torchvision's names, all others
+//! are timm's (its encoders `tu-…`).
+
+use super::convnext::ConvNext;
+use super::efficientnet::EfficientNet;
+use super::mobilenetv3::MobileNetV3;
+use super::mobilenetv4::MobileNetV4;
+use super::resnet::ResNet;
+use crate::Model;
+use octant_graph::Tensor;
+use octant_nn::{Fans, Init, Scope};
+
+/// Which classifier.
+#[derive(Debug, Clone)]
+pub enum Encoder {
+    /// Maps from a half of the image's size on.
+    ResNet(ResNet),
+    /// The same, in timm's form.
+    MobileNetV3(MobileNetV3),
+    /// The same, without the last convolution and in timm's form.
+    EfficientNet(EfficientNet),
+    /// The same.
+    MobileNetV4(MobileNetV4),
+    /// Maps from a quarter of the image's size on, under timm's names.
+    ConvNext(ConvNext),
+}
+
+/// The last map halves the image's sides so often.
+const HALVINGS: u32 = 5;
+/// The sides of images are multiples of this.
+pub(super) const MULTIPLE: usize = 1 << HALVINGS;
+
+impl Encoder {
+    /// The last map of every size, large ones first: their sides are halves of each other.
+    pub(crate) fn pyramid(&self, cx: &Scope, images: &Tensor) -> Vec<Tensor> {
+        let cx = cx.at("encoder");
+        let of_timm = cx.at("model");
+        let maps = match self {
+            Encoder::ResNet(network) => network.maps(&cx, images, false),
+            Encoder::MobileNetV3(network) => network.maps(&of_timm, images, None, false),
+            Encoder::EfficientNet(network) => network.maps(&of_timm, images),
+            Encoder::MobileNetV4(network) => network.maps(&of_timm, images),
+            Encoder::ConvNext(network) => network.maps(&of_timm, images),
+        };
+        let mut last: Vec<Tensor> = Vec::new();
+        for map in maps {
+            match last.last_mut().filter(|last| last.dim(1) == map.dim(1)) {
+                Some(last) => *last = map,
+                None => last.push(map),
+            }
+        }
+        last
+    }
+
+    /// Another rate of stochastic depth, where the classifier has it.
+    pub(super) fn set_stochastic_depth(&mut self, rate: f64) {
+        match self {
+            Encoder::ResNet(network) => network.set_drop(0.0, rate),
+            Encoder::MobileNetV3(network) => network.set_drop(0.0, rate),
+            Encoder::EfficientNet(network) => network.set_drop(0.0, rate),
+            Encoder::MobileNetV4(network) => network.set_drop(0.0, rate),
+            Encoder::ConvNext(network) => network.set_drop(0.0, rate),
+        }
+    }
+}
+
+/// The first values of decoders: Kaiming's uniform distribution by inputs, for ReLU.
+pub(super) fn decoder_init(fans: Fans) -> Init {
+    Init::Uniform { bound: (6.0 / fans.inputs as f64).sqrt() }
+}
+
+/// The first values of heads: Xavier's uniform distribution.
+pub(super) fn head_init(fans: Fans) -> Init {
+    Init::Uniform { bound: (6.0 / (fans.inputs + fans.outputs) as f64).sqrt() }
+}

@@ -114,7 +114,7 @@ impl Rle {
     }
 
     /// Where pixels are on: from and to, counted down the columns.
-    fn spans(&self) -> impl Iterator<Item = [u64; 2]> {
+    pub fn spans(&self) -> impl Iterator<Item = [u64; 2]> {
         let mut end = 0u64;
         let ends = self.counts.iter().map(move |&count| {
             let start = end;

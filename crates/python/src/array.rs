@@ -12,6 +12,14 @@ use std::sync::Arc;
 
 /// Elements of one type in memory, row by row. NumPy, PyTorch and JAX read it without a copy: `numpy.asarray(array)`,
 /// `torch.from_dlpack(array)`, `jax.dlpack.from_dlpack(array)`.
+///
+/// ```python
+/// >>> import numpy
+/// >>> array = octant.imaging.resize(numpy.zeros((8, 8), "uint8"), (2, 3))
+/// >>> array.shape, array.dtype, array.tolist()
+/// ((2, 3), 'uint8', [[0, 0, 0], [0, 0, 0]])
+///
+/// ```
 #[pyclass(frozen, module = "octant")]
 pub(crate) struct Array {
     memory: Arc<dyn Any + Send + Sync>,

@@ -9,10 +9,12 @@
 //! Start reading at `model.rs`, then `train.rs`.
 
 mod array;
+mod coco;
 mod command;
 mod dlpack;
 mod error;
 mod evaluate;
+mod features;
 mod imaging;
 mod input;
 mod library;
@@ -38,6 +40,8 @@ mod _native {
     #[pymodule_export]
     use super::array::Array;
     #[pymodule_export]
+    use super::coco::coco;
+    #[pymodule_export]
     use super::command::run_command;
     #[pymodule_export]
     use super::error::OctantError;
@@ -50,7 +54,7 @@ mod _native {
     #[pymodule_export]
     use super::loader::{BatchIterator, PyBatch, PyLoader, open_loader};
     #[pymodule_export]
-    use super::metrics::{coco, frechet_distance, kernel_distance, roc};
+    use super::metrics::{frechet_distance, kernel_distance, roc};
     #[pymodule_export]
     use super::model::{Model, load};
     #[pymodule_export]

@@ -2,6 +2,7 @@
 
 use crate::array::Array;
 use crate::error::refused;
+use crate::features::features;
 use crate::input::{Item, decoded, items};
 use crate::library::{Level, downloads, log, refuse_fork};
 use crate::prediction::{Original, PyPrediction};
@@ -51,6 +52,13 @@ fn opened(opening: &Opening, names: Option<&[String]>) -> PyResult<Network> {
 ///
 /// `source` is a run, a file of weights that names its network, or a model (`octant.models()`) together with `weights`: a
 /// file, an address, `"pretrained"`, or `"random"`.
+///
+/// ```python
+/// >>> model = octant.load("resnet-tiny", weights="random", device="cpu")
+/// >>> model.name, model.task, model.image_size
+/// ('resnet-tiny', 'classify', (32, 32))
+///
+/// ```
 #[pyfunction]
 #[pyo3(signature = (
     source, weights=None, *, device="auto", threads=None, checkpoint=None, classes=None, partial=false, precision=None,
@@ -159,6 +167,15 @@ impl Model {
     /// A prediction per image, in their order. Give a path (of a file, a folder, a pattern, a list or an address), the bytes of
     /// an image file, an image of Pillow, an array of height × width × channels in uint8 or a batch of those, or a list of any
     /// of them. Arrays are NumPy's, PyTorch's, JAX's or of any other library with `__dlpack__`.
+    ///
+    /// ```python
+    /// >>> import numpy
+    /// >>> model = octant.load("resnet-tiny", weights="random", device="cpu")
+    /// >>> images = numpy.zeros((2, 40, 50, 3), "uint8")
+    /// >>> [prediction.kind for prediction in model.predict(images)]
+    /// ['classes', 'classes']
+    ///
+    /// ```
     fn predict(&self, py: Python, images: &Bound<PyAny>) -> PyResult<Vec<PyPrediction>> {
         refuse_fork()?;
         let mut given = Vec::new();
@@ -177,6 +194,26 @@ impl Model {
         }
     }
 
+    /// What a layer computes of every image, in their order: float32 `[images, …]`. Layers are `pooled`, what the last linear layer
+    /// sees; `output`, the network's result; and `map`, the last feature map, or all tokens. Images are given as to `predict`.
+    ///
+    /// ```python
+    /// >>> import numpy
+    /// >>> model = octant.load("resnet-tiny", weights="random", device="cpu")
+    /// >>> features = model.features(numpy.zeros((5, 40, 50, 3), "uint8"))
+    /// >>> features.shape, features.dtype
+    /// ((5, 20), 'float32')
+    ///
+    /// ```
+    #[pyo3(signature = (images, layer="pooled"))]
+    fn features(&self, py: Python, images: &Bound<PyAny>, layer: &str) -> PyResult<Array> {
+        refuse_fork()?;
+        let layer = layer.parse().map_err(refused)?;
+        let mut given = Vec::new();
+        items(images, self.predictor.channels(), &mut given)?;
+        py.detach(|| features(&self.predictor, self.found(given)?.into_iter(), layer, TOGETHER))
+    }
+
     /// Compiles programs for so many images at a time, so that no later call waits for a compiler.
     #[pyo3(signature = (batches=vec![1]))]
     fn warm_up(&self, py: Python, batches: Vec<usize>) -> PyResult<()> {
@@ -186,6 +223,13 @@ impl Model {
 
     /// The weights with the reference's names and layouts, as arrays: what PyTorch's `load_state_dict` takes after
     /// `torch.from_dlpack`.
+    ///
+    /// ```python
+    /// >>> model = octant.load("resnet-tiny", weights="random", device="cpu")
+    /// >>> model.state_dict()["conv1.weight"].shape
+    /// (64, 3, 7, 7)
+    ///
+    /// ```
     fn state_dict<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let tensors = py.detach(|| self.predictor.network().state_dict()).map_err(refused)?;
         // Weights are shared with the network, and these are the caller's own.
@@ -195,6 +239,13 @@ impl Model {
     }
 
     /// Writes the network as a file that other runtimes execute, and returns what it takes and returns.
+    ///
+    /// ```python
+    /// >>> model = octant.load("resnet-tiny", weights="random", device="cpu")
+    /// >>> model.export(folder / "network.onnx", batch=2)["inputs"]
+    /// ['images f32[2, 3, 32, 32]']
+    ///
+    /// ```
     #[pyo3(signature = (
         path, *, format=None, opset=None, half=false, layout=None, batch=None, image_size=None, nms=false,
         with_preprocessing=false, weights_beside=false

@@ -10,6 +10,16 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 /// A drawn image. Notebooks show it; `pil()` is an image of Pillow, `save()` writes a PNG file, and NumPy reads its pixels.
+///
+/// ```python
+/// >>> import numpy
+/// >>> detector = octant.load("yolov8-tiny", weights="random", device="cpu", conf=0.0, max_det=3)
+/// >>> plot = detector(numpy.zeros((60, 90, 3), "uint8")).plot()
+/// >>> plot.save(folder / "drawn.png")
+/// >>> numpy.asarray(plot).shape
+/// (60, 90, 3)
+///
+/// ```
 #[pyclass(frozen, module = "octant")]
 pub(crate) struct Plot {
     image: Arc<Image<u8>>,

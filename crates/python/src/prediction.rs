@@ -21,7 +21,16 @@ pub(crate) enum Original {
 }
 
 /// What a network predicts of an image. Which of `probabilities`, `labels`, `values`, `mask`, `boxes`, `image` and `features` there is
-/// depends on the network, and `kind` names it; arrays are read without a copy.
+/// depends on the network, and `kind` names it; boxes may come with `masks`, `keypoints` or `rotated`. Arrays are read without a copy.
+///
+/// ```python
+/// >>> import numpy
+/// >>> detector = octant.load("yolov8-tiny", weights="random", device="cpu", conf=0.0, max_det=3)
+/// >>> prediction = detector(numpy.zeros((60, 90, 3), "uint8"))
+/// >>> prediction.kind, prediction.boxes.shape, prediction.size
+/// ('boxes', (3, 4), (60, 90))
+///
+/// ```
 #[pyclass(frozen, module = "octant", name = "Prediction")]
 pub(crate) struct PyPrediction {
     pub prediction: Arc<octant_predict::Prediction>,

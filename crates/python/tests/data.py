@@ -130,6 +130,28 @@ class Loaders(unittest.TestCase):
         there = boxes[classes >= 0]
         self.assertTrue(len(there) > 4 and (there[:, 2] > there[:, 0]).all() and there.max() <= 64.001)
 
+    def test_targets_of_every_task_have_names(self):
+        side, counts = 64, {"data.train": 8, "data.test": 4}
+        for source, recipe, name, shape in [
+            ("shape-sets", "multilabel", "labels", (4, 4)),
+            ("discs", "regress", "values", (4, 1)),
+            ("semantic", "segment", "masks", (4, side, side, 1)),
+            ("paintings", "restore", "target_images", (4, side, side, 3)),
+            ("instances", "demo-instance", "owners", (4, side // 4, side // 4)),
+            ("figures", "demo-pose", "keypoints", (4, None, None, 3)),
+            ("vehicles", "demo-obb", "rotated", (4, None, 5)),
+        ]:
+            with self.subTest(source):
+                batch = next(iter(octant.Loader(source, recipe=recipe, batch=4, image_size=side, **counts)))
+                target = getattr(batch, name)
+                self.assertEqual(len(target.shape), len(shape))
+                self.assertTrue(all(wanted in (None, side) for side, wanted in zip(target.shape, shape)), target.shape)
+                self.assertIs(batch.targets[name], target)
+                if "boxes" in batch.targets:
+                    self.assertEqual(list(batch.targets), ["boxes", "classes", name])
+                    self.assertEqual(target.shape[:2] == batch.boxes.shape[:2], name != "owners")
+                    self.assertGreater(np.asarray(target).max(), 0)
+
     def test_what_cannot_be_loaded_is_refused(self):
         for options, sentence in [
             (dict(part="test"), "use train or val"),

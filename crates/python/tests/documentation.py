@@ -13,7 +13,7 @@ from pathlib import Path
 import octant
 from octant import _native
 
-MODULES = ["octant", "octant._command", "octant._data", "octant._train", "octant.imaging", "octant.metrics"]
+MODULES = ["octant", "octant._command", "octant._data", "octant._native", "octant._train", "octant.imaging", "octant.metrics"]
 
 
 class Documentation(unittest.TestCase):

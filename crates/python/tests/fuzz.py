@@ -107,7 +107,10 @@ def memory(rng):
 
 
 NAMES = ["", "pillow", "bilinear", "opencv", "nearest", "lanczos", "train", "a\0b", "ü", "x" * 999, "../..", "cpu", "accuracy"]
-KEYS = ["image_id", "category_id", "bbox", "score", "area", "iscrowd", "images", "categories", "annotations", "id"]
+KEYS = [
+    "image_id", "category_id", "bbox", "score", "area", "iscrowd", "images", "categories", "annotations", "id", "segmentation",
+    "keypoints", "num_keypoints", "size", "counts", "height", "width",
+]  # fmt: skip
 
 
 def value(rng, depth=0):
@@ -135,12 +138,33 @@ def boxes(rng):
         for _ in range(rng.randrange(6))
     ]  # fmt: skip
     for row in rows:
+        row["segmentation"] = mask(rng)
+        row["keypoints"] = [rng.choice([0, 1, 2, 5.5]) for _ in range(rng.choice([9, 9, 9, 9, 6, 8]))]
         if rng.random() < 0.2:
             row[rng.choice(KEYS)] = value(rng)
     roll = rng.random()
     if roll < 0.3:
         return {key: np.array([row[key] for row in rows], dtype=object) if rng.random() < 0.1 else array(rng) for key in KEYS[:4]}
-    return rows if roll < 0.8 else {"annotations": rows, "images": [{"id": 0}], "categories": value(rng)}
+    sized = [{"id": number, "height": 7, "width": 9} for number in range(3)]
+    return rows if roll < 0.6 else {"annotations": rows, "images": sized, "categories": rng.choice([[{"id": 0}], value(rng)])}
+
+
+def mask(rng):
+    """A mask of 7×9 pixels in any form, now and then damaged."""
+    polygon = lambda *lengths: [rng.uniform(-3, 12) for _ in range(rng.choice(lengths))]  # noqa: E731
+    forms = [
+        {"size": [7, 9], "counts": [10, 5, 48]},
+        {"size": [7, 9], "counts": rng.choice(["o1", b"o1"])},
+        [polygon(6, 8, 10) for _ in range(rng.randrange(1, 3))],
+        np.zeros((7, 9), rng.choice(["?", "u1"])),
+    ]
+    if rng.random() < 0.9:
+        return rng.choice(forms)
+    forms[0][rng.choice(["size", "counts"])] = value(rng)
+    forms[1]["counts"] = rng.choice(["", "~", "P" * 30, b"\xff", "o1o1o1", "\0"])
+    forms[2].append(rng.choice([polygon(0, 4, 7), value(rng), [1e300, 0, -1e300, 1, 1, 1], [1e6, 0, 1e6, 2e6, 0, 2e6]]))
+    forms[3] = array(rng)
+    return rng.choice([*forms, value(rng)])
 
 
 class Fuzz:
@@ -166,8 +190,12 @@ class Fuzz:
     def metrics(self):
         rng = self.rng
         name = rng.choice(["coco", "coco", "auc", "roc", "frechet_distance", "kernel_distance"])
-        make = boxes if name == "coco" else memory
-        self.keep(getattr(octant.metrics, name)(make(rng), make(rng) if rng.random() < 0.9 else value(rng)))
+        make, options = boxes if name == "coco" else memory, {}
+        if name == "coco" and rng.random() < 0.7:
+            options["iou_type"] = rng.choice(["segm", "segm", "keypoints", value(rng)])
+        if name == "coco" and rng.random() < 0.1:
+            options[rng.choice(["max_dets", "sigmas"])] = rng.choice([[1], [1, 2, 3], [0.1] * 3, value(rng)])
+        self.keep(getattr(octant.metrics, name)(make(rng), make(rng) if rng.random() < 0.9 else value(rng), **options))
 
     def arrays(self):
         rng = self.rng

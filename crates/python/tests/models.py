@@ -1,10 +1,13 @@
 """Models and predictions: every form of input, arrays without copies, threads, errors as sentences."""
 
 import gc
+import importlib.util
 import io
 import os
 import re
 import struct
+import subprocess
+import sys
 import tempfile
 import threading
 import unittest
@@ -155,6 +158,32 @@ class Outputs(unittest.TestCase):
         self.assertTrue(drawn.png().startswith(b"\x89PNG"))
         self.assertEqual(prediction._repr_png_(), drawn.png())
 
+    def test_detectors_have_masks_keypoints_or_rotated_boxes(self):
+        for kind, name, shape, others in [
+            ("seg", "masks", (3, 60, 90), ["keypoints", "rotated"]),
+            ("pose", "keypoints", (3, None, 3), ["masks", "rotated"]),
+            ("obb", "rotated", (3, 5), ["masks", "keypoints"]),
+        ]:
+            with self.subTest(kind):
+                prediction = model(f"yolo11-tiny-{kind}", conf=0.0, max_det=3)(picture(60, 90))
+                self.assertEqual((prediction.kind, prediction.boxes.shape), ("boxes", (3, 4)))
+                found = np.asarray(getattr(prediction, name))
+                self.assertTrue(len(found.shape) == len(shape) and np.isfinite(found).all())
+                self.assertTrue(all(wanted in (None, side) for side, wanted in zip(found.shape, shape)), found.shape)
+                self.assertEqual(np.asarray(prediction.plot()).shape, (60, 90, 3))
+                for other in others:
+                    with self.assertRaisesRegex(AttributeError, f"and no {other}"):
+                        getattr(prediction, other)
+
+    def test_predicted_masks_are_evaluated(self):
+        prediction = model("yolo11-tiny-seg", conf=0.0, max_det=3)(picture(60, 90))
+        rows = [{"image_id": 1, "category_id": category} for category in prediction.class_ids.tolist()]
+        masks, scores = np.asarray(prediction.masks), prediction.scores.tolist()
+        masks = [mask if mask.any() else np.ones_like(mask) for mask in masks]
+        truth = [{**row, "segmentation": mask} for row, mask in zip(rows, masks)]
+        found = [{**row, "score": score} for row, score in zip(truth, scores)]
+        self.assertAlmostEqual(octant.metrics.coco(truth, found, iou_type="segm")["mAP50-95"], 1.0, places=9)
+
     def test_masks_are_read_without_a_copy_and_outlive_their_prediction(self):
         prediction = model("mshnet-tiny")(picture(33, 47))
         mask = np.asarray(prediction.mask)
@@ -166,6 +195,23 @@ class Outputs(unittest.TestCase):
         del prediction
         gc.collect()
         np.testing.assert_array_equal(mask, kept)
+
+    def test_layers_have_features(self):
+        one, images = model(), np.stack([picture(seed=seed) for seed in range(11)])
+        pooled = np.asarray(one.features(images))
+        self.assertEqual((pooled.shape, pooled.dtype), ((11, 20), np.float32))
+        self.assertEqual(len(np.unique(pooled.round(4), axis=0)), 11)
+        logits = np.asarray(one.features(list(images), "output"), dtype=float)
+        shares = np.exp(logits - logits.max(1, keepdims=True))
+        probabilities = [prediction.probabilities.tolist() for prediction in one.predict(images)]
+        np.testing.assert_allclose(shares / shares.sum(1, keepdims=True), probabilities, atol=1e-5)
+        self.assertEqual(one.features(images[:2], layer="map").shape[0], 2)
+        self.assertLess(abs(octant.metrics.frechet_distance(one.features(images), pooled)), 1e-3)
+        for given, sentence in [(([],), "no images"), ((images, "poled"), "pooled, output or map")]:
+            with self.assertRaisesRegex(octant.OctantError, sentence):
+                one.features(*given)
+        with self.assertRaisesRegex(octant.OctantError, "images of any size"):
+            model("edsr-tiny").features(picture())
 
     def test_images_are_made(self):
         made = np.asarray(model("edsr-tiny")(picture(20, 30)).image)
@@ -199,6 +245,28 @@ class Arrays(unittest.TestCase):
         np.testing.assert_array_equal(back, np.asarray(features))
         self.assertEqual(back.__array_interface__["data"][0], features.__array_interface__["data"][0])
         self.assertEqual(features.__dlpack_device__(), (1, 0))
+
+    def test_jax_takes_and_gives_arrays(self):
+        if importlib.util.find_spec("jax") is None:
+            self.skipTest("JAX is the library")
+        # In a process of its own: JAX starts threads, and another test forks.
+        program = """if True:
+            import jax, numpy, octant
+            image = numpy.arange(40 * 50 * 3).reshape(40, 50, 3).astype("uint8")
+            model = octant.load("resnet-tiny", weights="random", device="cpu", threads=1)
+            assert model(jax.numpy.asarray(image)).probabilities.tolist() == model(image).probabilities.tolist()
+            weight = model.state_dict()["conv1.weight"]
+            given = jax.dlpack.from_dlpack(weight)
+            assert given.dtype == "float32" and numpy.array_equal(given, numpy.asarray(weight))
+            loader = octant.Loader("glyphs", batch=16, transform="none", **{"data.train": 32, "data.test": 4})
+            batch = next(iter(loader))
+            images, classes = map(jax.dlpack.from_dlpack, batch)
+            assert (images.shape, classes.shape) == ((16, 28, 28, 1), (16,))
+            assert numpy.array_equal(images, numpy.asarray(batch.images))
+        """
+        environment = {**os.environ, "JAX_PLATFORMS": "cpu"}
+        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=environment)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
 
     def test_capsules_free_their_memory_once(self):
         array = octant.imaging.resize(picture(8, 9), (4, 5))

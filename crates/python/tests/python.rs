@@ -55,6 +55,16 @@ fn loaders_imaging_and_metrics_agree_with_their_references() {
 }
 
 #[test]
+fn loaders_read_every_form_of_data() {
+    run("readers.py", oracle::python("the loader over every form of data"));
+}
+
+#[test]
+fn masks_and_keypoints_have_the_figures_of_pycocotools() {
+    run("coco.py", oracle::python("COCO's evaluation in Python"));
+}
+
+#[test]
 fn documentation_is_true() {
     run("documentation.py", oracle::python("the examples of the package"));
 }

@@ -74,6 +74,17 @@ impl CocoSummary {
         "AR-large",
     ];
 
+    /// Names of the ten figures that COCO has of keypoints.
+    pub const KEYPOINT_NAMES: [&'static str; 10] =
+        ["mAP50-95", "mAP50", "mAP75", "mAP-medium", "mAP-large", "AR", "AR50", "AR75", "AR-medium", "AR-large"];
+
+    /// COCO's ten figures of keypoints, in its order: it knows no small objects with keypoints, and one limit on predictions.
+    pub fn keypoint_figures(&self) -> [f64; 10] {
+        let [ap, ap_50, ap_75, _, ap_medium, ap_large, _, _, ar, _, ar_medium, ar_large] = self.figures;
+        let [ar_50, ar_75] = self.recall_50_75;
+        [ap, ap_50, ap_75, ap_medium, ap_large, ar, ar_50, ar_75, ar_medium, ar_large]
+    }
+
     /// The figures that exist, with their names.
     pub fn metrics(&self) -> Vec<Metric> {
         let named = Self::NAMES.into_iter().zip(self.figures).filter(|(_, value)| *value >= 0.0);

@@ -23,6 +23,21 @@ impl Measured {
         Measured { overlaps, areas, ignored }
     }
 
+    /// The same where the overlap matters between objects and predictions of one class alone, as in COCO's evaluation; it is 0
+    /// between others.
+    pub fn by_class(
+        image: (&[GroundTruthBox], &[PredictedBox]),
+        areas: Vec<f64>,
+        ignored: Vec<bool>,
+        overlap: impl Fn(usize, usize) -> f64,
+    ) -> Measured {
+        let (truth, found) = image;
+        Measured::by(areas, ignored, |prediction, object| match found[prediction].class == truth[object].class {
+            true => overlap(prediction, object),
+            false => 0.0,
+        })
+    }
+
     pub(super) fn overlap(&self, prediction: usize, object: usize) -> f64 {
         self.overlaps[prediction * self.ignored.len() + object]
     }
@@ -51,6 +66,17 @@ impl Measured {
         let truth = objects.into_iter().map(|number| truth[number]).collect();
         (truth, predictions.into_iter().map(|number| found[number]).collect(), measured)
     }
+}
+
+/// An image whose predictions and objects were compared by something else than their boxes.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct MeasuredImage {
+    /// Its objects.
+    pub truth: Vec<GroundTruthBox>,
+    /// What was predicted.
+    pub found: Vec<PredictedBox>,
+    /// How much they overlap.
+    pub measured: Measured,
 }
 
 /// Overlaps of masks; `crowds` says which objects are groups.
@@ -84,13 +110,14 @@ pub struct KeypointObject {
 }
 
 impl KeypointObject {
-    fn has_known(&self) -> bool {
+    /// Whether any keypoint is known.
+    pub fn has_known(&self) -> bool {
         self.points.iter().any(|point| point[2] > 0.0)
     }
 
     /// Object keypoint similarity: the mean over known keypoints of exp(-distance² / (2 · area · (2σ)²)). Without known
     /// keypoints, distances are those to twice the object's box.
-    fn similarity(&self, found: &[[f64; 2]], sigmas: &[f64]) -> f64 {
+    pub fn similarity(&self, found: &[[f64; 2]], sigmas: &[f64]) -> f64 {
         let [x, y, width, height] = self.bounds;
         let has_known = self.has_known();
         let outside = |v: f64, low: f64, high: f64| (low - v).max(0.0) + (v - high).max(0.0);
@@ -123,5 +150,34 @@ impl KeypointObject {
         Measured::by(found.iter().map(area).collect(), ignored, |prediction, object| {
             truth[object].similarity(&found[prediction], sigmas)
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::BoxScores;
+    use super::*;
+
+    #[test]
+    fn images_are_measured_in_their_order_and_the_first_failure_ends_it() {
+        let object = |class| GroundTruthBox::new(class, super::super::Rectangle::of_corners([0.0, 0.0, 50.0, 50.0]));
+        let measure = |&image: &usize| -> Result<MeasuredImage, usize> {
+            let truth = vec![object(0), object(1)];
+            let score = 1.0 / (image + 1) as f64;
+            let found = [1, 0, 2].map(|class| PredictedBox { class, rectangle: truth[0].rectangle, score }).to_vec();
+            // Overlaps with objects of other classes do not count.
+            let measured = Measured::by_class((&truth, &found), vec![2500.0; 3], vec![false; 2], |_, _| 0.82);
+            assert_eq!(measured.overlaps, [0.0, 0.82, 0.82, 0.0, 0.0, 0.0]);
+            if image == 60 || image == 90 { Err(image) } else { Ok(MeasuredImage { truth, found, measured }) }
+        };
+        let mut scores = BoxScores::new(2);
+        assert_eq!(scores.observe_all(&(0..50).collect::<Vec<_>>(), measure), Ok(()));
+        let best = scores.found().map(|found| found[0].score).collect::<Vec<_>>();
+        assert_eq!((best.len(), best[49], best.is_sorted_by(|a, b| a > b)), (50, 0.02, true));
+        assert_eq!(scores.found().map(<[_]>::len).max(), Some(2), "a class that is not known");
+        // Right at overlaps of 0.50 to 0.80.
+        let figures = scores.coco().figures;
+        assert!((figures[0] - 0.7).abs() < 1e-9 && (figures[2] - 1.0).abs() < 1e-9, "{figures:?}");
+        assert_eq!(scores.observe_all(&(0..100).collect::<Vec<_>>(), measure), Err(60));
     }
 }

@@ -20,10 +20,12 @@ pub use coco::{CocoSummary, SizeRange};
 pub use confusion::BoxConfusion;
 pub use curves::{Curves, OperatingPoint};
 pub use interpolated::Interpolated;
-pub use measured::{KeypointObject, Measured, mask_overlaps, rotated_overlaps};
+pub use measured::{KeypointObject, Measured, MeasuredImage, mask_overlaps, rotated_overlaps};
 pub use report::BoxReport;
 pub use suppress::{CellRow, Kept, Suppression, suppress, suppress_cells};
 pub use suppress_on_device::{kept, suppressed};
+
+use crate::in_parts;
 
 /// An upright rectangle: left, top, width and height in pixels, as COCO keeps it.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -130,6 +132,23 @@ impl BoxScores {
         self.images.push((truth, found));
         self.uncut.push(None);
         self.measured.push(Some(measured));
+    }
+
+    /// Adds images that are measured on all cores, in their order. The first one that cannot be measured ends it.
+    pub fn observe_all<T: Sync, E: Send>(
+        &mut self,
+        images: &[T],
+        measure: impl Fn(&T) -> Result<MeasuredImage, E> + Sync,
+    ) -> Result<(), E> {
+        const PART: usize = 32;
+        let parts =
+            in_parts(images.len(), PART, |part| images[part].iter().map(&measure).collect::<Result<Vec<_>, E>>());
+        for part in parts {
+            for MeasuredImage { truth, found, measured } in part? {
+                self.observe_measured(truth, found, measured);
+            }
+        }
+        Ok(())
     }
 
     /// Adds an image. Classes beyond the number given at the start are left out.

@@ -49,10 +49,19 @@ def plan(recipe: str, *, on: str | Sequence[str], **flags: Any) -> list[dict[str
     """What a recipe needs on machines that are not attached: memory, time and cost, a dictionary per machine.
 
     `on` are machines such as "v3-8" or "h200"; `flags` are those of `octant plan`.
+
+    >>> [row] = octant.plan("glyphs", on="h200", batch_size=32)
+    >>> row["batch_size"], row["fits"]
+    (32, True)
     """
     return results("plan", recipe, {"on": on, **flags})
 
 
 def bench(subject: str, **flags: Any) -> list[dict[str, Any]]:
-    """The speed of a model or a recipe on data in memory: what `octant bench` measures, with its flags."""
+    """The speed of a model or a recipe on data in memory: what `octant bench` measures, with its flags.
+
+    >>> rows = octant.bench("resnet-tiny", device="cpu", mode="infer", batch_size=2)
+    >>> rows[0]["model"]
+    'resnet-tiny'
+    """
     return results("bench", subject, flags)

@@ -69,7 +69,7 @@ class Prediction:
     """What a network predicts of an image.
 
     Which of `probabilities`, `labels`, `values`, `mask`, `boxes`, `image` and `features` there is depends on the network, and
-    `kind` names it; the others raise AttributeError.
+    `kind` names it; boxes may come with `masks`, `keypoints` or `rotated`. The others raise AttributeError.
     """
 
     @property
@@ -152,6 +152,12 @@ class Model:
         """
     def __call__(self, image: Any) -> Prediction:
         """The prediction of one image."""
+    def features(self, images: Any, layer: str = "pooled") -> Array:
+        """What a layer computes of every image, in their order: float32 `[images, …]`.
+
+        Layers are `pooled`, what the last linear layer sees; `output`, the network's result; and `map`, the last feature map, or
+        all tokens. Images are given as to `predict`.
+        """
     def warm_up(self, batches: Sequence[int] = ...) -> None:
         """Compiles programs for so many images at a time, so that no later call waits for a compiler."""
     def state_dict(self) -> dict[str, Array]:
@@ -261,7 +267,13 @@ def models() -> list[dict[str, Any]]: ...
 def resize(
     image: Any, size: tuple[int, int], filter: str = "bilinear", semantics: str = "pil", antialias: Optional[bool] = None
 ) -> Array: ...
-def coco(truth: Any, found: Any) -> tuple[list[tuple[str, float]], dict[int, float]]: ...
+def coco(
+    truth: Any,
+    found: Any,
+    iou_type: str = "bbox",
+    max_dets: Optional[Sequence[int]] = None,
+    sigmas: Optional[Sequence[float]] = None,
+) -> tuple[list[tuple[str, float]], dict[int, float]]: ...
 def roc(scores: Any, truth: Any) -> tuple[Array, float]: ...
 def frechet_distance(a: Any, b: Any) -> float:
     """The Fréchet distance of two sets of features, images × features: FID where they are InceptionV3's."""
@@ -295,6 +307,9 @@ class Batch:
     def masks(self) -> Array:
         """Label images: uint8 `[n, height, width, 1]`."""
     @property
+    def labels(self) -> Array:
+        """1 for every label that an image has, 0 for the others: float32 `[n, k]`."""
+    @property
     def values(self) -> Array:
         """Numbers to regress: float32 `[n, k]`."""
     @property
@@ -303,6 +318,17 @@ class Batch:
     @property
     def boxes(self) -> Array:
         """Left, top, right and bottom in pixels: float32 `[n, boxes, 4]`."""
+    @property
+    def owners(self) -> Array:
+        """Of outlines, which box's object is seen at every pixel of a grid of a quarter of the image's size, counted from 1, and 0
+        where there is none: int32 `[n, height / 4, width / 4]`."""
+    @property
+    def keypoints(self) -> Array:
+        """Of every box, column, row and 0, 1 or 2 for unknown, hidden and visible of its keypoints: float32
+        `[n, boxes, keypoints, 3]`."""
+    @property
+    def rotated(self) -> Array:
+        """Column and row of the center, width, height and radians of every rotated box: float32 `[n, boxes, 5]`."""
     @property
     def mask(self) -> Array:
         """1 for rows that count, 0 for padding and samples that were left out: float32 `[n]`."""

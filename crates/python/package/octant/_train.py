@@ -33,7 +33,6 @@ def _finish_all() -> None:
             _finish(training)
 
 
-
 class Run:
     """A run: a directory with its settings, metrics, plots and checkpoints.
 
@@ -41,9 +40,9 @@ class Run:
     """
 
     def __init__(self, path: StrPath, outcome: Optional[dict[str, Any]] = None) -> None:
-        self.path = Path(path)
+        self.path: Path = Path(path)
         """Its directory."""
-        self.outcome = outcome
+        self.outcome: Optional[dict[str, Any]] = outcome
         """What it came to, where this process trained it."""
         _native.check_run(self.path)
 
@@ -152,6 +151,11 @@ def train(
     data changed so that images are trained on twice or not at all, `strict` makes warnings errors, `time` ends the run after that
     many seconds, `profile` records what the device does in a few steps, `dump` is a folder for the programs of all steps, and
     `threads` are those of the CPU engine.
+
+    >>> small = {"data.train": 640, "data.test": 64}
+    >>> run = octant.train("glyphs", out=folder / "trained", device="cpu", epochs=1, progress=False, **small)
+    >>> run.ending, len(run.metrics["accuracy"])
+    ('done', 1)
     """
     training = start(
         recipe,

@@ -88,6 +88,26 @@ fn requests_that_wait_are_put_together_and_those_beyond_the_queue_are_refused() 
 }
 
 #[test]
+fn a_request_waits_for_others_as_long_as_it_may_and_no_longer_than_for_a_full_batch() {
+    let device = cpu();
+    let delay = Duration::from_secs(4);
+    let limits = ServeOptions { max_delay: delay, max_batch: 2, timeout: Duration::from_secs(60), ..options() };
+    let server = start(vec![source("tiny", "resnet-tiny", 3)], &device, limits);
+    let address = server.endpoint().address;
+    let begun = Instant::now();
+    let both = [1, 2].map(|seed| send_request(address, 1, seed));
+    for one in both {
+        assert_eq!(one.join().unwrap().status, 200);
+    }
+    assert!(begun.elapsed() < delay, "a full batch does not wait");
+    let begun = Instant::now();
+    assert_eq!(send_request(address, 1, 3).join().unwrap().status, 200);
+    assert!(begun.elapsed() >= delay, "nobody waited for a second image");
+    let counts = ["octant_batch_images_sum", "octant_batch_images_count"].map(|name| metric(address, name));
+    assert_eq!(counts, [3.0, 2.0], "images and batches");
+}
+
+#[test]
 fn late_requests_and_those_of_clients_that_are_gone_are_not_computed() {
     let (device, gate) = Gated::device();
     let server = start(vec![source("tiny", "resnet-tiny", 3)], &device, options());

@@ -4,7 +4,6 @@ use crate::output::{Json, bytes};
 use crate::{Ending, device};
 use anyhow::Result;
 use octant_device::Listed;
-use serde_json::json;
 
 /// List the devices that can be used
 #[derive(clap::Args)]
@@ -19,28 +18,11 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
-    let show = if arguments.json { as_json } else { as_text };
-    octant_device::list(&device::options_of_environment()?, &mut |listed| show(&listed));
-    Ok(Ending::Done)
-}
-
-fn as_json(listed: &Listed) {
-    Json::line(match listed {
-        Listed::Plugin { name, found, api, driver } => json!({
-            "event": "plugin", "backend": name, "path": found.path, "version": found.version, "pjrt": api.to_string(),
-            "driver": driver,
-        }),
-        Listed::Device { backend, device, memory, .. } => json!({
-            "event": "device", "backend": backend, "id": device.id, "kind": device.kind,
-            "description": device.description, "memory_used_bytes": memory.used, "memory_limit_bytes": memory.limit,
-        }),
-        Listed::Absent { name, reason } | Listed::Unusable { name, reason } => {
-            json!({ "event": "absent", "backend": name, "reason": reason })
-        }
-        Listed::Holder(holder) => {
-            json!({ "event": "holder", "pid": holder.pid, "command": holder.command, "files": holder.files })
-        }
+    octant_device::list(&device::options_of_environment()?, &mut |listed| match arguments.json {
+        true => Json::line(listed.json()),
+        false => as_text(&listed),
     });
+    Ok(Ending::Done)
 }
 
 fn as_text(listed: &Listed) {

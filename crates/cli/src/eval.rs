@@ -1,15 +1,12 @@
 //! The `eval` command.
 
 use crate::device::DeviceFlags;
-use crate::metrics::show;
 use crate::output::{Bar, Json, line};
 use crate::{Ending, fetching, prepare};
 use anyhow::{Context, Result, bail};
-use octant_events::metrics_json;
-use octant_predict::{EvalOptions, NetworkFile, PredictError, PredictOptions, Predictor, similarity};
-use octant_recipe::{Cores, RecipeReader};
-use octant_train::options::OptionTable;
-use serde_json::json;
+use octant_events::units;
+use octant_predict::{EvalOptions, EvalSource, NetworkFile, PredictOptions, Predictor, SlidingWindows, similarity};
+use octant_recipe::Cores;
 use std::path::{Path, PathBuf};
 
 /// Evaluate a run or a file of weights on a data set
@@ -27,7 +24,7 @@ pub(crate) struct Arguments {
         long,
         value_name = "PATH",
         conflicts_with_all = ["data", "recipe", "checkpoint", "on_train", "coco", "batch_size", "precision", "device", "threads", "cores",
-                              "save_inputs", "plots", "set"]
+                              "save_inputs", "plots", "set", "own_size", "window"]
     )]
     against: Option<PathBuf>,
     /// The span of values of compared images; what their files' type can hold if not given
@@ -48,6 +45,15 @@ pub(crate) struct Arguments {
     /// Detectors: write the boxes that were counted as a COCO results file
     #[arg(long, value_name = "FILE")]
     coco: Option<PathBuf>,
+    /// Masks of several classes: compare every pixel of the labels as their files have them, not at the size that the network sees
+    #[arg(long, conflicts_with_all = ["batch_size", "cores", "coco", "save_inputs"])]
+    own_size: bool,
+    /// The same with windows of this side that slide over images at their own scale; logits are added where windows overlap
+    #[arg(long, value_name = "SIDE", conflicts_with_all = ["batch_size", "cores", "coco", "save_inputs"])]
+    window: Option<usize>,
+    /// With --window: pixels from one window to the next; two thirds of the side if not given
+    #[arg(long, value_name = "PIXELS", requires = "window")]
+    stride: Option<usize>,
     /// Images per step
     #[arg(long)]
     batch_size: Option<usize>,
@@ -102,7 +108,11 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
     let predictor = Predictor::new(network, &backend, PredictOptions::default())?;
     let (coco, inputs) = (arguments.coco.clone(), arguments.save_inputs.clone());
     let options = EvalOptions { batch_size: arguments.batch_size, mesh, coco, inputs };
-    let evaluate = |progress: &mut dyn FnMut(u64, u64)| predictor.evaluate(dataset.clone(), &options, progress);
+    let windows = arguments.window.map(|side| SlidingWindows::new(side, arguments.stride)).transpose()?;
+    let evaluate = |progress: &mut dyn FnMut(u64, u64)| match arguments.own_size || windows.is_some() {
+        true => predictor.evaluate_at_own_size(&**dataset, windows, progress),
+        false => predictor.evaluate(dataset.clone(), &options, progress),
+    };
     let found = Bar::watching("evaluating", arguments.json, evaluate)?;
     if let Some(folder) = &arguments.plots {
         std::fs::create_dir_all(folder).with_context(|| format!("cannot write to {}", folder.display()))?;
@@ -114,14 +124,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
     }
     if arguments.json {
         let mut line = predictor.json("done");
-        let figures = [
-            ("images", found.images.into()),
-            ("images_in_data", data.total.into()),
-            ("image_size", json!(found.image[..2])),
-            ("metrics", metrics_json(&found.metrics).into()),
-            ("remark", json!(found.remark)),
-        ];
-        line.extend(figures.map(|(key, value)| (key.to_string(), value)));
+        line.extend(found.json(data.total));
         line.extend(octant_run::plots::findings_json(&found.findings, &data.classes));
         Json::line(line.into());
         return Ok(Ending::Done);
@@ -131,7 +134,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
         "{predictor}\n  evaluated on {} of {} images, {height}×{width}\n  {}",
         found.images,
         data.total,
-        show(&found.metrics)
+        units::metrics(&found.metrics)
     );
     line(&title);
     found.remark.iter().for_each(line);
@@ -142,36 +145,14 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
 /// The weights that the arguments name, with the recipe that they belong to.
 fn file(arguments: &Arguments) -> Result<NetworkFile> {
     let Arguments { run, recipe, checkpoint, data, set, .. } = arguments;
-    let change = |table: &mut toml::Table| -> octant_predict::Result<()> {
-        if let Some(data) = data {
-            octant_recipe::set(table, "data.dir", toml::Value::String(data.display().to_string()))?;
-        }
-        let change = |assignment: &String| {
-            RecipeReader::Evaluation.refuse_unread(assignment.split('=').next().unwrap_or_default().trim())?;
-            octant_recipe::set_text(table, assignment)
-        };
-        set.iter().try_for_each(change).map_err(PredictError::from)
+    let source = EvalSource {
+        run: run.clone(),
+        recipe: recipe.clone(),
+        checkpoint: checkpoint.clone(),
+        data: data.clone(),
+        set: set.clone(),
     };
-    let file = match (run.join("config.toml").is_file(), recipe) {
-        (true, Some(_)) => {
-            bail!("{} is a run, which has its recipe; remove --recipe, or change it by --set", run.display())
-        }
-        (true, None) => NetworkFile::of_changed_run(run, checkpoint.as_deref(), change)?,
-        (false, Some(recipe)) => {
-            let mut table = octant_recipe::table(recipe)?;
-            change(&mut table)?;
-            let recipe = octant_recipe::check(table)?;
-            let weights = fetching::weights(run, octant_zoo::find(&recipe.model)?)?;
-            NetworkFile::with_recipe(recipe, &weights)?
-        }
-        (false, None) => {
-            let mut file = NetworkFile::named(run, checkpoint.as_deref())?;
-            let mut table = file.recipe.to_table();
-            change(&mut table)?;
-            file.recipe = octant_recipe::check(table)?;
-            file
-        }
-    };
+    let file = fetching::with_line(|progress| source.open(&fetching::downloads(), progress))?;
     file.remarks.iter().for_each(|remark| eprintln!("warning: {remark}"));
     Ok(file)
 }
@@ -180,13 +161,15 @@ fn file(arguments: &Arguments) -> Result<NetworkFile> {
 fn compare(arguments: &Arguments, wanted: &Path) -> Result<Ending> {
     let found = similarity::compare(&arguments.run, wanted, arguments.range)?;
     if arguments.json {
-        let metrics = metrics_json(&found.metrics);
-        Json::line(json!({
-            "event": "done", "images": found.images, "range": found.range, "metrics": metrics, "remarks": found.remarks,
-        }));
+        Json::line(found.json());
         return Ok(Ending::Done);
     }
-    line(format_args!("{} images, values that span {}\n  {}", found.images, found.range, show(&found.metrics)));
+    line(format_args!(
+        "{} images, values that span {}\n  {}",
+        found.images,
+        found.range,
+        units::metrics(&found.metrics)
+    ));
     found.remarks.iter().for_each(line);
     Ok(Ending::Done)
 }

@@ -101,11 +101,5 @@ fn show(arguments: &Show) -> Result<()> {
 }
 
 fn report(path: &Path, edited: &Edited) {
-    let mut text = format!("{}: {} records kept as they are", path.display(), edited.copied);
-    for (count, what) in [(edited.changed, "changed"), (edited.dropped, "left out"), (edited.damaged, "damaged")] {
-        if count > 0 {
-            text += &format!(", {count} {what}");
-        }
-    }
-    line(text);
+    line(format_args!("{}: {edited}", path.display()));
 }

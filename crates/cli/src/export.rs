@@ -2,7 +2,7 @@
 
 mod int8;
 
-use crate::output::{Json, bytes, duration};
+use crate::output::{Json, bytes, duration, line};
 use crate::{Ending, opened};
 use anyhow::{Result, bail};
 use int8::Int8Flags;
@@ -113,7 +113,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
     let beside = files.weights.iter().map(|path| format!(", weights in {}", path.display())).collect::<String>();
     println!("{}: {}{beside}, {}", files.model.display(), bytes(files.bytes), duration(time));
     println!("  {written}");
-    int8.iter().for_each(int8::print);
+    int8.iter().for_each(line);
     println!("  takes    {}", ports(&written.inputs));
     println!("  returns  {}", ports(&written.outputs));
     println!("  next: octant check-export {} --data DIR", files.model.display());

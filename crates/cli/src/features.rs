@@ -119,11 +119,11 @@ fn compare(extractor: &Extractor, arguments: &Arguments, other: &Path) -> Result
         Bar::watching(&label, arguments.json, |progress| extractor.summarized_folder(folder, progress))
     };
     let found = Distances::between(&summarized(&arguments.data)?, &summarized(other)?);
-    let Distances { images, width, frechet, kernel, remark } = found;
     if arguments.json {
-        Json::line(json!({ "event": "compared", "images": images, "fid": frechet, "kid": kernel, "remark": remark }));
+        Json::line(found.json());
         return Ok(());
     }
+    let Distances { images, width, frechet, kernel, remark } = found;
     line(format!("{} and {} images, {width} features each", images[0], images[1]));
     line(format!("  Fréchet distance {frechet:.4}  kernel distance {kernel:.6}"));
     remark.iter().for_each(line);

@@ -1,14 +1,13 @@
 //! What commands need that fetch files: the store in Octant's cache, and a line that shows how far a download is.
 
-use crate::output::{bytes, duration};
+use crate::output::{Bar, bytes, duration};
 use anyhow::Result;
 use octant_device::cache_folder;
 use octant_predict::{Downloads, Sources};
 use octant_zoo::ModelEntry;
 use octant_zoo::registry::Published;
-use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// The library's downloads, with Octant's cache.
 pub(crate) fn downloads() -> Downloads {
@@ -46,43 +45,32 @@ pub(crate) fn with_line<T>(
         }
         line.iter_mut().for_each(|(_, line)| line.advance(done, total));
     });
-    line.iter().for_each(|(_, line)| line.clear());
+    line.iter().for_each(|(_, line)| line.bar.wipe());
     result
 }
 
 struct Line {
-    label: String,
-    begun: Instant,
+    bar: Bar,
     /// What was there already, so that the speed is that of this connection.
     begun_at: Option<u64>,
-    drawn: Option<Instant>,
 }
 
 impl Line {
-    const INTERVAL: Duration = Duration::from_millis(200);
-
     fn new(label: &str) -> Line {
-        Line { label: label.into(), begun: Instant::now(), begun_at: None, drawn: None }
+        Line { bar: Bar::new(label.into(), 0), begun_at: None }
     }
 
     fn advance(&mut self, done: u64, total: Option<u64>) {
         let begun_at = *self.begun_at.get_or_insert(done);
-        let is_due = self.drawn.unwrap_or(self.begun).elapsed() >= Self::INTERVAL;
-        if !is_due || !std::io::stderr().is_terminal() {
+        let elapsed = self.bar.elapsed();
+        // What is quick needs no line.
+        if elapsed < Bar::INTERVAL || !self.bar.is_due() {
             return;
         }
-        self.drawn = Some(Instant::now());
-        let speed = done.saturating_sub(begun_at) as f64 / self.begun.elapsed().as_secs_f64();
+        let speed = done.saturating_sub(begun_at) as f64 / elapsed.as_secs_f64();
         let rest = total.map(|total| total.saturating_sub(done) as f64 / speed.max(1.0));
         let of = total.map(|total| format!(" of {}", bytes(total))).unwrap_or_default();
         let left = rest.map(|rest| format!(", {} left", duration(Duration::from_secs_f64(rest)))).unwrap_or_default();
-        eprint!("\r\x1b[2K{}  {}{of}, {}/s{left}", self.label, bytes(done), bytes(speed as u64));
-        let _ = std::io::stderr().flush();
-    }
-
-    fn clear(&self) {
-        if self.drawn.is_some() {
-            eprint!("\r\x1b[2K");
-        }
+        self.bar.draw_text(&format!("{}{of}, {}/s{left}", bytes(done), bytes(speed as u64)));
     }
 }

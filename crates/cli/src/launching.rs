@@ -4,12 +4,7 @@ use super::train::time;
 use crate::Ending;
 use anyhow::{Context, Result, bail};
 use octant_cluster::launch::{Accelerators, Job, Scheduler, container};
-use octant_pjrt::boards::Board;
-use octant_pjrt::gpus::Gpu;
-use std::io::Write;
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
-use std::time::Duration;
 
 /// Write what starts a run on a cluster, and submit it if wanted
 #[derive(clap::Args)]
@@ -68,20 +63,20 @@ enum To {
 }
 
 impl To {
-    /// The scheduler, and the command that takes the file on standard input.
-    fn scheduler(self) -> Option<(Scheduler, &'static [&'static str])> {
+    /// The scheduler; none for a container, which is the same for every run.
+    fn scheduler(self) -> Option<Scheduler> {
         match self {
-            To::Slurm => Some((Scheduler::Slurm, &["sbatch"])),
-            To::Kubernetes => Some((Scheduler::Kubernetes, &["kubectl", "apply", "--filename", "-"])),
-            To::Jobset => Some((Scheduler::JobSet, &["kubectl", "apply", "--filename", "-"])),
-            To::Skypilot => Some((Scheduler::SkyPilot, &["sky", "launch", "--yes", "/dev/stdin"])),
+            To::Slurm => Some(Scheduler::Slurm),
+            To::Kubernetes => Some(Scheduler::Kubernetes),
+            To::Jobset => Some(Scheduler::JobSet),
+            To::Skypilot => Some(Scheduler::SkyPilot),
             To::Container => None,
         }
     }
 }
 
 pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
-    let Some((scheduler, submit)) = arguments.to.scheduler() else {
+    let Some(scheduler) = arguments.to.scheduler() else {
         refuse_for_containers(&arguments)?;
         write(&arguments.out, container())?;
         return Ok(Ending::Done);
@@ -91,7 +86,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
         write(&arguments.out, &text)?;
     }
     if arguments.submit {
-        pass_to(submit, &text)?;
+        scheduler.submit(&text).map_err(anyhow::Error::msg)?;
     }
     Ok(Ending::Done)
 }
@@ -117,64 +112,23 @@ fn refuse_for_containers(arguments: &Arguments) -> Result<()> {
 }
 
 fn job(arguments: &Arguments) -> Result<Job> {
-    let Some(recipe) = arguments.train.first() else {
-        bail!("what is to be trained? Give the arguments of `octant train` behind --, such as -- classify --data DIR");
+    // What is missing behind -- is reported before machines that are.
+    let (nodes, accelerators) = match &arguments.on {
+        Some(on) => octant_plan::accelerators(on)?,
+        None if arguments.train.is_empty() => (1, Accelerators::None),
+        None => bail!("--on names the machines, such as 4x8xh100, v5e-64 or 2"),
     };
-    let on = arguments.on.as_deref().context("--on names the machines, such as 4x8xh100, v5e-64 or 2")?;
-    let (nodes, accelerators) = machines(on)?;
-    let name = arguments.name.clone().unwrap_or_else(|| label(recipe));
-    let command = ["octant", "train"].into_iter().map(str::to_string).chain(arguments.train.iter().cloned());
-    let mut command: Vec<String> = command.collect();
-    if nodes > 1 && !command.iter().any(|word| word == "--cores" || word.starts_with("--cores=")) {
-        command.extend(["--cores".into(), "all".into()]);
-    }
-    if arguments.train.iter().any(|word| word == "--nodes" || word.starts_with("--nodes=")) {
-        bail!("--nodes is added by this command; remove it behind --");
-    }
+    let usual = Job::training(&arguments.train, nodes, accelerators).map_err(anyhow::Error::msg)?;
+    let duration = |flag, text: &Option<String>| text.as_deref().map(|text| time(flag, text)).transpose();
     Ok(Job {
-        name,
-        command,
-        nodes,
-        accelerators,
-        time: arguments.time.as_deref().map(|text| time("time", text)).transpose()?,
-        grace: arguments.grace.as_deref().map_or(Ok(Duration::from_secs(120)), |text| time("grace", text))?,
-        restarts: arguments.restarts.unwrap_or(3),
+        name: arguments.name.clone().unwrap_or(usual.name),
+        time: duration("time", &arguments.time)?,
+        grace: duration("grace", &arguments.grace)?.unwrap_or(usual.grace),
+        restarts: arguments.restarts.unwrap_or(usual.restarts),
         image: arguments.image.clone(),
         queue: arguments.queue.clone(),
+        ..usual
     })
-}
-
-/// A recipe's name, or that of its file, as a label.
-fn label(recipe: &str) -> String {
-    let name =
-        std::path::Path::new(recipe).file_stem().map(|stem| stem.to_string_lossy().to_lowercase()).unwrap_or_default();
-    let name: String = name.chars().map(|letter| if letter.is_ascii_alphanumeric() { letter } else { '-' }).collect();
-    format!("octant-{}", name.trim_matches('-'))
-}
-
-/// `4`, `8xh100`, `4x8xh100`, or the name of a TPU slice.
-fn machines(text: &str) -> Result<(usize, Accelerators)> {
-    if let Ok(nodes) = text.parse() {
-        return Ok((nodes, Accelerators::None));
-    }
-    if let Ok(board) = Board::named(text) {
-        let chips = board.chips();
-        let label = board.label().with_context(|| format!("{text} is no slice that Kubernetes schedules"))?;
-        let topology = board.topology.split_once(':').map_or("", |(_, shape)| shape).to_string();
-        let accelerators = Accelerators::Tpus { label: label.into(), topology, count: chips / board.hosts };
-        return Ok((board.hosts, accelerators));
-    }
-    let parts: Vec<&str> = text.split('x').collect();
-    let number = |text: &str| text.parse::<usize>().ok().filter(|&number| number > 0);
-    let found = match parts[..] {
-        [count, kind] => number(count).map(|count| (1, count, kind)),
-        [nodes, count, kind] => number(nodes).zip(number(count)).map(|(nodes, count)| (nodes, count, kind)),
-        _ => None,
-    };
-    let (nodes, count, kind) = found
-        .with_context(|| format!("--on {text}: write 4x8xh100, a TPU slice such as v5e-64, or a number of machines"))?;
-    Gpu::named(kind).map_err(anyhow::Error::from).context("--on")?;
-    Ok((nodes, Accelerators::Gpus { kind: Some(kind.to_string()), count }))
 }
 
 fn write(out: &Option<PathBuf>, text: &str) -> Result<()> {
@@ -185,16 +139,4 @@ fn write(out: &Option<PathBuf>, text: &str) -> Result<()> {
             Ok(())
         }
     }
-}
-
-fn pass_to(words: &[&str], text: &str) -> Result<()> {
-    let [program, arguments @ ..] = words else { bail!("no command takes this file") };
-    let missing = || format!("{program} cannot be started: submit the file yourself, where the cluster's tools are");
-    let mut child = Command::new(program).args(arguments).stdin(Stdio::piped()).spawn().with_context(missing)?;
-    child.stdin.take().with_context(missing)?.write_all(text.as_bytes()).with_context(missing)?;
-    let status = child.wait().with_context(missing)?;
-    if !status.success() {
-        bail!("{program} refused the job ({status}); its own message is above");
-    }
-    Ok(())
 }

@@ -28,7 +28,6 @@ mod image;
 mod launch;
 mod launching;
 mod logs;
-mod metrics;
 mod models;
 mod opened;
 mod plan;
@@ -49,6 +48,7 @@ mod yolo;
 pub use launch::Launch;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+use octant_cluster::signals;
 
 /// Trains, fine-tunes and evaluates vision models on whatever accelerator there is.
 #[derive(Parser)]
@@ -199,7 +199,7 @@ pub fn main(launch: Launch) -> u8 {
     output::flush();
     compiling::leave(match result {
         Ok(Ending::Done) => SUCCESS,
-        Ok(Ending::Interrupted(signal)) => compiling::code_of(signal),
+        Ok(Ending::Interrupted(signal)) => signals::exit_code(signal),
         Ok(Ending::Code(code)) => code,
         Err(error) => failed(&error),
     })

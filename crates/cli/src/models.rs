@@ -3,6 +3,7 @@
 use crate::Ending;
 use crate::output::Json;
 use anyhow::Result;
+use octant_events::units::short;
 use octant_zoo::registry::matching;
 use octant_zoo::{ModelEntry, ModelSize};
 
@@ -69,15 +70,4 @@ fn line(entry: &ModelEntry, size: &ModelSize) -> String {
         short(size.multiply_adds as f64),
         entry.license,
     )
-}
-
-/// Four digits and a letter: 25.56 M.
-fn short(value: f64) -> String {
-    let (scaled, unit) = match value {
-        v if v >= 1e9 => (v / 1e9, "G"),
-        v if v >= 1e6 => (v / 1e6, "M"),
-        v => (v / 1e3, "k"),
-    };
-    let digits = (3 - (scaled.max(1.0).log10() as usize).min(3)).min(2);
-    format!("{scaled:.digits$} {unit}")
 }

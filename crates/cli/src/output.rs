@@ -1,6 +1,7 @@
 //! Text and JSON output.
 
 use crate::style;
+pub(crate) use octant_events::units::{bytes, count, duration};
 use std::io::{IsTerminal, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -99,11 +100,6 @@ pub(crate) fn fitting(start: &str, parts: &[String]) -> String {
     line
 }
 
-/// `1 epoch`, `2 epochs`.
-pub(crate) fn count(number: u64, thing: &str) -> String {
-    if number == 1 { format!("1 {thing}") } else { format!("{number} {thing}s") }
-}
-
 /// `octant models | head` ends quietly when `head` has seen enough; Rust ignores that signal, and `println!` panics instead.
 /// Training does not use this: when its reader ends, perhaps by the same Ctrl-C, it must still write the last checkpoint.
 #[cfg(unix)]
@@ -143,38 +139,6 @@ pub(crate) fn clear_line() {
     }
 }
 
-/// Bytes with a unit.
-pub(crate) fn bytes(count: u64) -> String {
-    const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
-    let mut value = count as f64;
-    let mut unit = 0;
-    while value >= 1024.0 && unit + 1 < UNITS.len() {
-        value /= 1024.0;
-        unit += 1;
-    }
-    if unit == 0 { format!("{count} B") } else { format!("{value:.1} {}", UNITS[unit]) }
-}
-
-/// A count with commas between thousands.
-pub(crate) fn grouped(count: u64) -> String {
-    let digits = count.to_string();
-    let parts: Vec<&str> =
-        digits.as_bytes().rchunks(3).rev().filter_map(|part| std::str::from_utf8(part).ok()).collect();
-    parts.join(",")
-}
-
-/// A duration with a unit that suits it.
-pub(crate) fn duration(time: Duration) -> String {
-    let seconds = time.as_secs_f64();
-    match seconds {
-        s if s < 1e-3 => format!("{:.0} µs", s * 1e6),
-        s if s < 1.0 => format!("{:.1} ms", s * 1e3),
-        s if s < 120.0 => format!("{s:.1} s"),
-        s if s < 7200.0 => format!("{} min {} s", s as u64 / 60, s as u64 % 60),
-        s => format!("{} h {} min", s as u64 / 3600, s as u64 % 3600 / 60),
-    }
-}
-
 /// A bar on one line of a terminal, redrawn in place. On anything but a terminal it prints only its last state.
 pub(crate) struct Bar {
     label: String,
@@ -186,7 +150,7 @@ pub(crate) struct Bar {
 
 impl Bar {
     /// The shortest time between redraws: reading numbers makes the host wait for the device.
-    const INTERVAL: Duration = Duration::from_millis(200);
+    pub const INTERVAL: Duration = Duration::from_millis(200);
     const WIDTH: u64 = 24;
 
     pub fn new(label: String, total: u64) -> Bar {
@@ -223,6 +187,13 @@ impl Bar {
         self.drawn = Some(Instant::now());
         let shown = Self::fitting(&self.label, done, total, text, columns().unwrap_or(usize::MAX));
         eprint!("\r\x1b[2K{shown}");
+        let _ = std::io::stderr().flush();
+    }
+
+    /// The label with a text of its own instead of a bar.
+    pub fn draw_text(&mut self, text: &str) {
+        self.drawn = Some(Instant::now());
+        eprint!("\r\x1b[2K{}  {text}", self.label);
         let _ = std::io::stderr().flush();
     }
 
@@ -297,13 +268,5 @@ mod tests {
         let line = fitting("epoch 1/5", &parts.map(str::to_string));
         assert_eq!(line, "epoch 1/5  loss 0.1234  a_metric_with_a_very_long_name 0.1234  another 0.1234");
         assert!(line.len() <= REPORT);
-    }
-
-    #[test]
-    fn one_thing_is_not_several() {
-        assert_eq!(
-            (count(1, "epoch"), count(0, "epoch"), count(2, "step")),
-            ("1 epoch".into(), "0 epochs".into(), "2 steps".into())
-        );
     }
 }

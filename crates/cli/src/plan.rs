@@ -1,13 +1,13 @@
 //! The `plan` command: a recipe compiled ahead of time for machines that are not attached, and estimated for GPUs.
 
 mod table;
-mod text;
 
 use crate::flags::{Programs, RecipeFlags};
-use crate::{Ending, compiling, device, launch, prepare};
+use crate::{Ending, device, launch, prepare};
 use anyhow::{Context, Result, bail};
+use octant_cluster::signals;
 use octant_device::cache_folder;
-use octant_plan::{Machine, PlanRequest, Price};
+use octant_plan::{PlanRequest, Price};
 use octant_recipe::Recipe;
 use octant_recipe::flags::{PhaseLengths, apply_lengths};
 use std::path::PathBuf;
@@ -76,9 +76,12 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
         return Ok(Ending::Done);
     }
     // Unknown names are refused before anything is compiled.
-    let machines = octant_plan::machines(&sliced(&arguments)?).context("--on")?;
-    let stop = compiling::stop_flag();
-    compiling::stop_at(&[libc::SIGINT, libc::SIGTERM]).context("cannot watch for signals")?;
+    let mut machines = octant_plan::machines(&arguments.on).context("--on")?;
+    if let Some(slices) = arguments.slices {
+        machines = octant_plan::machines(&octant_plan::in_slices(machines, slices)?).context("--on")?;
+    }
+    let stop = signals::stop_flag();
+    signals::stop_at().context("cannot watch for signals")?;
     let names: Vec<String> = machines.iter().map(|(name, _)| name.clone()).collect();
     let train = |batch: usize| train_command(&arguments, &request.recipe, batch);
     let mut table = PlanTable::new(&request, arguments.json, &names, &train);
@@ -86,24 +89,10 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
     table.close(finished);
     let failed = table.failed();
     match (finished, failed.is_empty()) {
-        (false, _) => Ok(Ending::Interrupted(compiling::signal())),
+        (false, _) => Ok(Ending::Interrupted(signals::last())),
         (true, true) => Ok(Ending::Done),
         (true, false) => bail!("there is no plan for {}; the rows above name the reason", failed.join(", ")),
     }
-}
-
-/// The names of the machines, with the number of slices before those of TPUs.
-fn sliced(arguments: &Arguments) -> Result<Vec<String>> {
-    let Some(slices) = arguments.slices else { return Ok(arguments.on.clone()) };
-    let machines = octant_plan::machines(&arguments.on).context("--on")?;
-    let name = |(name, machine): (String, Machine)| match machine {
-        Machine::Board(board) if slices > 0 && board.slices == 1 => Ok(format!("{slices}x{name}")),
-        Machine::Board(_) => {
-            bail!("--slices {slices} of {name}: give a number of at least 1 and the name of one slice")
-        }
-        _ => bail!("--slices is for TPUs, and {name} is none; GPUs of several machines are named like 4x8xh100"),
-    };
-    machines.into_iter().map(name).collect()
 }
 
 /// This command again, for one machine.

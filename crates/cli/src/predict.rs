@@ -1,18 +1,16 @@
 //! The `predict` command: images through a run or a model, or raw tensors through a model.
 
-mod tensors;
-
 use crate::device::DeviceFlags;
 use crate::output::Json;
 use crate::{Ending, fetching, opened};
 use anyhow::{Context, Result, bail};
 use octant_predict::{
-    Cancel, CocoResults, JobEvent, Network, Opening, PredictOptions, Prediction, Predictor, RANDOM, ResultWriter,
-    Suppression, Written, refuse_box_rules,
+    BoxChoice, Cancel, CocoResults, JobEvent, Layer, Network, Opening, PredictOptions, Prediction, Predictor, RANDOM,
+    ResultTable, ResultWriter, Written, is_channels_first, read_images,
 };
 use octant_recipe::TaskOutput;
 use serde_json::{Value, json};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Predict for images or tensors with a run, or with a model and weights
 #[derive(clap::Args)]
@@ -105,7 +103,7 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
     let Arguments { model, input, output, paths, weights, .. } = &arguments;
     match (model, input, output, &paths[..]) {
-        (Some(model), Some(input), Some(output), []) => tensors::run(model, input, output, &arguments),
+        (Some(model), Some(input), Some(output), []) => tensor(model, input, output, &arguments),
         (Some(_), Some(_), _, _) => bail!("--input takes --output and no images"),
         (Some(_), None, _, []) => bail!("give images to predict on, or --input x.npy and --output y.npy"),
         (Some(_), None, _, _) if weights.is_none() => {
@@ -128,6 +126,23 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
     }
 }
 
+/// One raw tensor through one network.
+fn tensor(model: &str, input: &Path, output: &Path, arguments: &Arguments) -> Result<Ending> {
+    let is_nchw = is_channels_first(&arguments.layout)?;
+    let images = read_images(input, is_nchw, octant_zoo::find(model)?)?;
+    let network = of_model(model, arguments)?;
+    let backend = arguments.device.open()?;
+    let predictor = Predictor::new(network, &backend, PredictOptions::default())?;
+    let layer = if arguments.features { Layer::Pooled } else { Layer::Output };
+    let shape = predictor.raw_to_file(&images, layer, is_nchw, output)?;
+    let name = predictor.network().recipe.model.as_str();
+    match arguments.json {
+        true => Json::line(json!({ "event": "done", "model": name, "output": output, "shape": shape.dims() })),
+        false => println!("{name} {} → {} {shape}", images.shape(), output.display()),
+    }
+    Ok(Ending::Done)
+}
+
 /// A model of the zoo, prepared as its weights want it; without weights, random ones.
 fn of_model(model: &str, arguments: &Arguments) -> Result<Network> {
     let opening = Opening {
@@ -148,25 +163,12 @@ fn of_model(model: &str, arguments: &Arguments) -> Result<Network> {
 }
 
 /// Which boxes are kept.
-fn boxes(arguments: &Arguments, network: &Network) -> Result<PredictOptions> {
-    let (usual, counted) = (Suppression::prediction(), Suppression::evaluation());
-    let score = arguments.conf.unwrap_or(usual.score);
-    let (overlap, most) = (arguments.iou.unwrap_or(usual.overlap), arguments.max_det.unwrap_or(usual.most));
-    let class = |word: &String| {
-        let named = network.names.iter().position(|name| name == word);
-        let number = word.parse().ok().filter(|number| *number < network.outputs);
-        named.or(number).with_context(|| {
-            let names =
-                if network.names.is_empty() { "its classes have no names".into() } else { network.names.join(", ") };
-            format!("--only {word}: the network has {} classes, numbered from 0: {names}", network.outputs)
-        })
-    };
-    let only: Vec<usize> = arguments.only.iter().map(class).collect::<Result<_>>()?;
-    let written = Suppression { score: arguments.conf.unwrap_or(counted.score), overlap, most, only, ..counted };
-    refuse_box_rules(&written)?;
+fn options(arguments: &Arguments, network: &Network) -> Result<PredictOptions> {
+    let Arguments { conf, iou, max_det, ref only, .. } = *arguments;
+    let [boxes, counted] = BoxChoice { conf, iou, max_det, only: only.clone() }.rules(network)?;
     Ok(PredictOptions {
-        boxes: Suppression { score, several_classes: usual.several_classes, ..written.clone() },
-        evaluated_boxes: arguments.coco.as_ref().map(|_| written),
+        boxes,
+        evaluated_boxes: arguments.coco.as_ref().map(|_| counted),
         side: arguments.size,
         tile: arguments.tile.unwrap_or(PredictOptions::default().tile),
     })
@@ -176,7 +178,7 @@ fn predict(network: Network, paths: &[PathBuf], folder: PathBuf, top: usize, arg
     let sources = fetching::sources(paths)?;
     opened::say_skipped(&sources, arguments.json);
     refuse_ignored(arguments, &network)?;
-    let options = boxes(arguments, &network)?;
+    let options = options(arguments, &network)?;
     let backend = arguments.device.open()?;
     let predictor = Predictor::new(network, &backend, options)?;
     let (top, json) = (arguments.top.unwrap_or(top), arguments.json);
@@ -184,35 +186,19 @@ fn predict(network: Network, paths: &[PathBuf], folder: PathBuf, top: usize, arg
         true => Json::line(predictor.json("start").into()),
         false => eprintln!("{predictor}"),
     }
-    let images: Vec<PathBuf> =
-        sources.files.iter().filter(|file| !file.is_video()).map(|file| file.path.clone()).collect();
-    let results = arguments.coco.as_ref().map(|path| CocoResults::of_images(path, &images));
+    let results = arguments.coco.as_ref().map(|path| CocoResults::of_images(path, &sources.images()));
     let mut writer = ResultWriter::new(arguments.output.clone().unwrap_or(folder)).with_labels(arguments.labels);
     writer = writer.with_coco(results);
-    let mut begun = false;
+    let mut table = ResultTable::new(top);
     let mut report = |event: JobEvent| match event {
         JobEvent::Predicted(prediction, written) if json => Json::line(row(prediction, written, top)),
         JobEvent::Predicted(prediction, written) => {
-            // Boxes have many rows per image; other files belong to the row.
-            let files = written.iter().filter(|(key, _)| *key != "drawn");
-            let (keys, paths): (Vec<&str>, Vec<String>) =
-                files.map(|(key, path)| (*key, octant_predict::csv_field(path.display()))).unzip();
-            let joined = |text: String, more: &[String]| more.iter().fold(text, |text, more| format!("{text},{more}"));
-            if !std::mem::replace(&mut begun, true) {
-                let keys: Vec<String> = keys.into_iter().map(str::to_string).collect();
-                println!("{}", joined(prediction.csv_header(), &keys));
-            }
-            prediction.csv_rows(top).into_iter().for_each(|row| println!("{}", joined(row, &paths)));
+            table.lines(prediction, written).into_iter().for_each(|line| println!("{line}"));
         }
-        JobEvent::Failed(path, error) => {
-            let text = error.to_string();
-            let text =
-                if text.contains(&*path.to_string_lossy()) { text } else { format!("{}: {text}", path.display()) };
-            match json {
-                true => Json::line(json!({ "event": "failed", "path": path, "error": text })),
-                false => eprintln!("failed: {text}"),
-            }
+        JobEvent::Failed(path, error) if json => {
+            Json::line(json!({ "event": "failed", "path": path, "error": error.about(path) }));
         }
+        JobEvent::Failed(path, error) => eprintln!("failed: {}", error.about(path)),
     };
     sources.unreachable.iter().for_each(|(address, error)| report(JobEvent::Failed(address, error)));
     let unreachable = sources.unreachable.len();

@@ -6,7 +6,7 @@ use crate::output::{Json, duration};
 use crate::{Ending, device};
 use anyhow::{Result, bail};
 use octant_conformance::layers;
-use octant_conformance::{CUDA_SHORTFALLS, Shortfall, Suite, cases};
+use octant_conformance::{CUDA_SHORTFALLS, Report, Shortfall, Suite, cases};
 use octant_runtime::Backend;
 use serde_json::json;
 use std::time::Instant;
@@ -33,13 +33,17 @@ pub(crate) struct Arguments {
 /// What was checked so far.
 struct Progress {
     as_json: bool,
-    passed: usize,
-    failures: Vec<(String, String)>,
+    all: Report,
 }
 
 impl Progress {
+    fn new(as_json: bool) -> Progress {
+        Progress { as_json, all: Report::default() }
+    }
+
     /// Prints one group of checks.
-    fn group(&mut self, name: &str, passed: usize, failures: Vec<(String, String)>, time: std::time::Duration) {
+    fn group(&mut self, name: &str, report: Report) {
+        let Report { passed, failures, time } = &report;
         if self.as_json {
             Json::line(json!({
                 "event": "group", "name": name, "passed": passed, "seconds": time.as_secs_f64(),
@@ -47,12 +51,11 @@ impl Progress {
             }));
         } else {
             let outcome = if failures.is_empty() { "ok".to_string() } else { format!("{} WRONG", failures.len()) };
-            println!("{name:<14} {passed:>5} passed  {outcome:<9} {}", duration(time));
+            println!("{name:<14} {passed:>5} passed  {outcome:<9} {}", duration(*time));
             // At once: an interrupted run should have shown what is wrong.
             failures.iter().for_each(|(case, problem)| println!("  {case}: {problem}"));
         }
-        self.passed += passed;
-        self.failures.extend(failures);
+        self.all = std::mem::take(&mut self.all).and(report);
     }
 }
 
@@ -65,7 +68,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
         return models::run(&arguments);
     }
     arguments.models.refuse()?;
-    let mut progress = Progress { as_json: arguments.json, passed: 0, failures: Vec::new() };
+    let mut progress = Progress::new(arguments.json);
     let backend = device::open_exact(&arguments.device)?;
     let described = describe(&*backend);
     let is_cuda = backend.name() == "cuda";
@@ -75,20 +78,10 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
     let shortfalls = if is_cuda { CUDA_SHORTFALLS } else { &[] };
     let suite =
         Suite::shared(backend).with_random_graphs(arguments.random_graphs.unwrap_or(40)).with_shortfalls(shortfalls);
-    let is_wanted = |group: &str| arguments.groups.is_empty() || arguments.groups.iter().any(|name| name == group);
-    for (group, _) in cases::GROUPS.iter().filter(|(group, _)| is_wanted(group)) {
-        let report = suite.run_group(group);
-        progress.group(group, report.passed, report.failures, report.time);
-    }
-    if !arguments.groups.is_empty() {
-        return finish(&described, &progress, shortfalls);
-    }
-    for (name, report) in [("behavior", suite.run_behavior()), ("random graphs", suite.run_random())] {
-        progress.group(name, report.passed, report.failures, report.time);
-    }
+    suite.run_each(&arguments.groups, &mut |name, report| progress.group(name, report));
     // Its memory is needed for the next backend.
     drop(suite);
-    if is_cuda {
+    if is_cuda && arguments.groups.is_empty() {
         own_kernels(&arguments.device, &mut progress)?;
     }
     finish(&described, &progress, shortfalls)
@@ -123,15 +116,13 @@ fn own_kernels(device: &str, progress: &mut Progress) -> Result<()> {
             Json::line(json!({ "event": "layer", "layer": layer, "difference": found, "kernels": kernels }));
         }
     });
-    let passed = checks.iter().filter(|(_, outcome)| outcome.is_ok()).count();
-    let failures = checks.into_iter().filter_map(|(name, outcome)| Some((name, outcome.err()?))).collect();
-    progress.group("our kernels", passed, failures, start.elapsed());
+    progress.group("our kernels", Report::of_checks(checks, start.elapsed()));
     Ok(())
 }
 
 /// The summary, and what to send to the project if something is wrong.
 fn finish(described: &str, progress: &Progress, shortfalls: &[Shortfall]) -> Result<Ending> {
-    let Progress { as_json, passed, failures } = progress;
+    let Progress { as_json, all: Report { passed, failures, .. } } = progress;
     for Shortfall { case, reason, .. } in shortfalls {
         match as_json {
             true => Json::line(json!({ "event": "shortfall", "case": case, "reason": reason })),

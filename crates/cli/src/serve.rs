@@ -2,14 +2,14 @@
 
 use crate::device::DeviceFlags;
 use crate::output::{Json, count, duration, line};
-use crate::{Ending, compiling, opened};
-use anyhow::{Context, Result, bail};
-use octant_predict::{Opening, PredictOptions, is_channels_first};
-use octant_serve::{ModelSource, ServeEvent, ServeOptions, Server};
+use crate::{Ending, opened};
+use anyhow::{Context, Result};
+use octant_cluster::signals;
+use octant_predict::is_channels_first;
+use octant_serve::{ModelSource, ServeEvent, ServeOptions, Server, SourceOptions};
 use serde_json::json;
 use std::net::{IpAddr, SocketAddr};
-use std::path::{Path, PathBuf};
-use std::sync::atomic::Ordering;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 /// Serve runs or models over HTTP and gRPC
@@ -92,7 +92,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
     let json = arguments.json;
     let server = Server::start(sources, &device, options, move |event| print(&event, json))?;
     // Until now a signal ends the process at once: no request is under way yet.
-    compiling::stop_at(&[libc::SIGINT, libc::SIGTERM])?;
+    signals::stop_at()?;
     let endpoint = server.endpoint();
     let (url, others) = (endpoint.url(), endpoint.url_for_others());
     match json {
@@ -113,7 +113,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
             line(format_args!("Ready after {} on {}. Ctrl-C stops.", duration(begun.elapsed()), device.name()));
         }
     }
-    while !compiling::stop_flag().load(Ordering::Relaxed) {
+    while !signals::is_stopped() {
         std::thread::sleep(Duration::from_millis(50));
     }
     if !json {
@@ -151,53 +151,17 @@ fn options(arguments: &Arguments) -> Result<ServeOptions> {
 }
 
 fn sources(arguments: &Arguments) -> Result<Vec<ModelSource>> {
-    let mut sources = Vec::new();
-    let (mut of_models, mut of_runs) = (0, 0);
-    for given in &arguments.sources {
-        // A path that has the sign in it is a path.
-        let (name, given) = match given.split_once('=') {
-            Some((name, path)) if !Path::new(given).exists() => (Some(name.to_string()), path),
-            _ => (None, given.as_str()),
-        };
-        let path = Path::new(given);
-        let is_model = !path.exists();
-        of_models += usize::from(is_model);
-        of_runs += usize::from(path.is_dir());
-        let opening = Opening {
-            weights: arguments.weights.clone().filter(|_| is_model),
-            checkpoint: arguments.checkpoint.clone().filter(|_| path.is_dir()),
-            precision: arguments.precision.as_deref().map(str::parse).transpose()?,
-            ..Opening::of(path)
-        };
-        let (network, watched) = (opened::network(&opening)?, (!is_model).then(|| path.to_path_buf()));
-        let default = || path.file_stem().filter(|_| path.is_file()).or(path.file_name());
-        let name = name.or_else(|| Some(default()?.to_string_lossy().into_owned()));
-        let name = name.with_context(|| format!("{given} has no name; give NAME={given}"))?;
-        let (checkpoint, options) = (arguments.checkpoint.clone(), PredictOptions::default());
-        let arithmetic = opening.precision;
-        sources.push(ModelSource { name, network, path: watched, checkpoint, arithmetic, options });
-    }
-    if arguments.weights.is_some() && of_models == 0 {
-        bail!("--weights is for models, and none is named; remove it");
-    }
-    if arguments.checkpoint.is_some() && of_runs == 0 {
-        bail!("--checkpoint chooses among those of runs, and none is named; remove it");
-    }
-    Ok(sources)
+    let options = SourceOptions {
+        weights: arguments.weights.clone(),
+        checkpoint: arguments.checkpoint.clone(),
+        precision: arguments.precision.as_deref().map(str::parse).transpose()?,
+    };
+    options.sources(&arguments.sources, opened::network)
 }
 
 fn print(event: &ServeEvent, json: bool) {
-    let seconds = Duration::as_secs_f64;
     match *event {
-        ServeEvent::Compiled { model, batch, took, run } if json => Json::line(json!({
-            "event": "compiled", "model": model, "batch": batch, "seconds": seconds(&took), "run_seconds": seconds(&run),
-        })),
-        ServeEvent::Reloaded { model, version } if json => {
-            Json::line(json!({ "event": "reloaded", "model": model, "version": version }))
-        }
-        ServeEvent::NotReloaded { model, error } if json => {
-            Json::line(json!({ "event": "not_reloaded", "model": model, "error": error.to_string() }))
-        }
+        _ if json => Json::line(event.json()),
         ServeEvent::Compiled { model, batch, took, run } => {
             let (images, took) = (count(batch as u64, "image"), duration(took));
             eprintln!("{model}: {images} in {}; compiled and measured in {took}", duration(run));

@@ -1,13 +1,12 @@
 //! The `track` command.
 
 use crate::device::DeviceFlags;
-use crate::metrics::show;
 use crate::output::{Json, line};
 use crate::{Ending, opened};
-use anyhow::{Context, Result, bail};
-use octant_events::metrics_json;
+use anyhow::{Result, bail};
+use octant_events::units;
 use octant_predict::track::{FrameSequence, TrackJob, TrackOptions, TrackSummary, TrackedBox};
-use octant_predict::{Cancel, Opening, PredictOptions, Predictor, Suppression, refuse_box_rules};
+use octant_predict::{BoxChoice, Cancel, Opening, PredictOptions, Predictor};
 use octant_recipe::TaskOutput;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
@@ -80,18 +79,9 @@ pub(crate) struct Arguments {
 
 pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
     let options = options(&arguments)?;
-    let sequences: Vec<FrameSequence> =
-        arguments.paths.iter().map(|path| FrameSequence::find(path)).collect::<Result<_, _>>()?;
+    let sequences = FrameSequence::find_all(&arguments.paths)?;
     if let (Some(_), [_, _, ..]) = (&arguments.gt, &sequences[..]) {
         bail!("--gt is the ground truth of one sequence; give one, or gt/gt.txt in each folder");
-    }
-    let mut names: Vec<&str> = sequences.iter().map(|sequence| sequence.name.as_str()).collect();
-    names.sort_unstable();
-    if let Some(pair) = names.windows(2).find(|pair| pair[0] == pair[1]) {
-        bail!(
-            "two sequences are called {}, and their files would be too; follow them into folders of their own",
-            pair[0]
-        );
     }
     let precision = arguments.precision.as_deref().map(str::parse).transpose()?;
     let (weights, checkpoint) = (arguments.weights.clone(), arguments.checkpoint.clone());
@@ -99,20 +89,11 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
     if network.output()? != TaskOutput::Boxes {
         bail!("tracks are of detectors; {} is none", network.recipe.model);
     }
-    let class = |word: &String| {
-        let named = network.names.iter().position(|name| name == word);
-        let number = word.parse().ok().filter(|number| *number < network.outputs);
-        let names = || network.names.join(", ");
-        named
-            .or(number)
-            .with_context(|| format!("--only {word}: the network has {} classes: {}", network.outputs, names()))
-    };
-    let only: Vec<usize> = arguments.only.iter().map(class).collect::<Result<_>>()?;
-    let (overlap, most) = (arguments.iou, arguments.max_det);
-    let rules = Suppression { score: arguments.low as f32, overlap, most, only, ..Suppression::prediction() };
-    refuse_box_rules(&rules)?;
+    // The tracker sees what it could continue tracks with.
+    let (conf, iou, max_det) = (Some(arguments.low as f32), Some(arguments.iou), Some(arguments.max_det));
+    let [boxes, _] = BoxChoice { conf, iou, max_det, only: arguments.only.clone() }.rules(&network)?;
     let backend = arguments.device.open()?;
-    let seen = PredictOptions { boxes: rules, side: arguments.size, ..PredictOptions::default() };
+    let seen = PredictOptions { boxes, side: arguments.size, ..PredictOptions::default() };
     let predictor = Predictor::new(network, &backend, seen)?;
     match arguments.json {
         true => Json::line(predictor.json("start").into()),
@@ -124,13 +105,13 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
     for sequence in &sequences {
         let mut report = |frame: u64, found: &[TrackedBox]| {
             if arguments.json {
-                let boxes: Vec<Value> = found.iter().map(|found| tracked(found, &predictor.network().names)).collect();
+                let boxes: Vec<Value> = found.iter().map(|found| found.json(&predictor.network().names)).collect();
                 Json::line(json!({ "event": "frame", "sequence": sequence.name, "frame": frame, "boxes": boxes }));
             }
         };
         let summary = predictor.track(sequence, &job, &Cancel::never(), &mut report)?;
         match arguments.json {
-            true => Json::line(done(&sequence.name, &summary)),
+            true => Json::line(summary.json(&sequence.name)),
             false => show_text(&sequence.name, &summary),
         }
     }
@@ -150,28 +131,12 @@ fn options(arguments: &Arguments) -> Result<TrackOptions> {
     Ok(TrackOptions { high, low, new, distance, buffer })
 }
 
-fn tracked(found: &TrackedBox, names: &[String]) -> Value {
-    let place = found.rectangle;
-    json!({
-        "track": found.track, "class": found.class, "name": names.get(found.class), "score": found.score,
-        "box": [place.x, place.y, place.x + place.width, place.y + place.height],
-    })
-}
-
-fn done(name: &str, summary: &TrackSummary) -> Value {
-    let TrackSummary { frames, tracks, boxes, file, drawn, report } = summary;
-    json!({
-        "event": "done", "sequence": name, "frames": frames, "tracks": tracks, "boxes": boxes, "file": file, "drawn": drawn,
-        "metrics": report.map(|report| metrics_json(&report.metrics())),
-    })
-}
-
 fn show_text(name: &str, summary: &TrackSummary) {
     let TrackSummary { frames, tracks, boxes, file, drawn, report } = summary;
     line(format_args!("{name}: {tracks} tracks with {boxes} boxes in {frames} frames"));
     if let Some(report) = report {
         let [objects, _] = report.tracks;
-        line(format_args!("  {objects} objects   {}", show(&report.metrics())));
+        line(format_args!("  {objects} objects   {}", units::metrics(&report.metrics())));
     }
     let shown = |path: &Path| path.display().to_string();
     line(format_args!(

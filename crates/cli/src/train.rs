@@ -4,24 +4,22 @@ mod arguments;
 mod display;
 mod interrupt;
 mod processes;
-mod rank_log;
-mod restarts;
 mod summary;
 
 pub(crate) use arguments::{Arguments, time};
 
 use crate::prepare::Terminal;
-use crate::{Ending, compiling, device};
+use crate::{Ending, device};
 use anyhow::{Context, Result};
 use display::Display;
-use octant_cluster::Cluster;
+use octant_cluster::{Cluster, signals};
 use octant_run::{Observer, RunError, RunEvent, RunOutcome, TrainJob};
 use octant_train::run;
 use std::sync::Arc;
 
 pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
-    if let Some(restarts) = arguments.restarts.filter(|_| !restarts::is_attempt()) {
-        return restarts::supervise(restarts);
+    if let Some(restarts) = arguments.restarts.filter(|_| !octant_cluster::is_attempt()) {
+        return processes::supervise(restarts);
     }
     interrupt::watch().context("cannot watch for signals")?;
     let job = arguments.job()?;
@@ -44,7 +42,7 @@ fn train(arguments: &Arguments, job: TrainJob, cluster: Option<&Arc<Cluster>>) -
     let backend = device::open_with(&prepared.recipe().device, arguments.threads, cluster.cloned())?;
     match prepared.train(&backend, &mut Logged(&mut display)) {
         Ok(outcome) => Ok(ending(&outcome)),
-        Err(RunError::Stopped) => Ok(Ending::Interrupted(compiling::signal())),
+        Err(RunError::Stopped) => Ok(Ending::Interrupted(signals::last())),
         Err(error) => Err(error.into()),
     }
 }
@@ -52,7 +50,7 @@ fn train(arguments: &Arguments, job: TrainJob, cluster: Option<&Arc<Cluster>>) -
 fn ending(outcome: &RunOutcome) -> Ending {
     match outcome.summary.ending {
         run::Ending::Done | run::Ending::NoImprovement | run::Ending::TimeUp => Ending::Done,
-        run::Ending::Stopped => Ending::Interrupted(compiling::signal()),
+        run::Ending::Stopped => Ending::Interrupted(signals::last()),
     }
 }
 
@@ -61,7 +59,7 @@ struct Logged<'a>(&'a mut Display);
 
 impl Observer for Logged<'_> {
     fn event(&mut self, event: &RunEvent) {
-        processes::log(|log| log.event(event));
+        processes::log_event(event);
         self.0.event(event);
     }
 

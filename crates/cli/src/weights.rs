@@ -3,10 +3,9 @@
 use crate::output::{Json, bytes};
 use crate::{Ending, fetching, prepare};
 use anyhow::{Context, Result};
-use octant_archive::{Archive, ArchiveFormat, Fit};
-use octant_predict::weights::{convert, fit, merge_adapters, split_adapters};
+use octant_archive::{Archive, Fit};
+use octant_predict::weights::{WeightsSummary, convert, fit, merge_adapters, split_adapters};
 use octant_run::{pack_run, unpack_run};
-use octant_zoo::identity::Card;
 use octant_zoo::{find, published};
 use serde_json::json;
 use std::path::{Path, PathBuf};
@@ -166,47 +165,10 @@ fn done(path: &Path, tensors: usize, as_json: bool) {
 }
 
 fn show(file: &Path, as_json: bool) -> Result<()> {
-    let archive = Archive::open(file)?;
-    let format = match archive.format {
-        ArchiveFormat::Safetensors => "safetensors",
-        ArchiveFormat::TorchZip => "torch",
-        ArchiveFormat::TorchLegacy => "torch (legacy)",
-    };
-    let card = Card::of(&archive);
-    let elements: usize = archive.tensors.iter().map(|(_, tensor)| tensor.shape().elements()).sum();
-    let size: usize = archive.tensors.iter().map(|(_, tensor)| tensor.bytes().len()).sum();
-    if as_json {
-        for (name, tensor) in &archive.tensors {
-            Json::line(
-                json!({ "event": "tensor", "name": name, "dtype": tensor.dtype().name(), "shape": tensor.dims() }),
-            );
-        }
-        let metadata: serde_json::Map<_, _> =
-            archive.metadata.iter().map(|(key, value)| (key.clone(), value.clone().into())).collect();
-        Json::line(json!({
-            "event": "done", "format": format, "tensors": archive.tensors.len(), "elements": elements, "bytes": size,
-            "model": card.model, "class_names": card.names, "image_size": card.image,
-            "metadata": metadata, "found_under": archive.found_under, "stripped_prefix": archive.stripped_prefix,
-        }));
-        return Ok(());
+    let summary = WeightsSummary::open(file)?;
+    match as_json {
+        true => summary.tensors_json().into_iter().chain([summary.json()]).for_each(Json::line),
+        false => println!("{summary}"),
     }
-    let widest = archive.tensors.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
-    for (name, tensor) in &archive.tensors {
-        println!("{name:<widest$}  {}", tensor.shape());
-    }
-    println!("{format}, {} tensors, {elements} elements, {}", archive.tensors.len(), bytes(size as u64));
-    for (what, text) in [("under", &archive.found_under), ("without the prefix", &archive.stripped_prefix)] {
-        if !text.is_empty() {
-            println!("{what}: {text}");
-        }
-    }
-    let of_images = card.image.map(|[height, width]| format!(", images of {height}×{width}")).unwrap_or_default();
-    card.model.iter().for_each(|model| println!("network: {model}{of_images}"));
-    if !card.names.is_empty() {
-        println!("{} classes: {}", card.names.len(), card.names.join(", "));
-    }
-    let is_name = |key: &str| key.strip_prefix("names.").is_some_and(|number| number.parse::<usize>().is_ok());
-    let others = archive.metadata.iter().filter(|(key, _)| !is_name(key));
-    others.for_each(|(key, value)| println!("{key}: {value}"));
     Ok(())
 }

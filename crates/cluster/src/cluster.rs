@@ -6,6 +6,7 @@ use crate::error::{ClusterError, Result, ranks};
 use crate::place::Place;
 use crate::remote::RemoteStore;
 use crate::store::{Prefixed, Store, StoreError};
+use crate::supervise;
 use crate::watch::{Failure, Limits, Watch};
 use std::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -29,7 +30,7 @@ impl JoinOptions {
     /// Ten minutes for all to come, and the usual limits. Nodes of one job may start minutes apart.
     pub fn new(on_failure: impl FnOnce(Failure) + Send + 'static) -> JoinOptions {
         let (time_out, limits) = (Duration::from_secs(600), Limits::default());
-        JoinOptions { time_out, restarted: false, limits, on_failure: Box::new(on_failure) }
+        JoinOptions { time_out, restarted: supervise::is_restarted(), limits, on_failure: Box::new(on_failure) }
     }
 }
 
@@ -111,6 +112,23 @@ impl Cluster {
     /// Waits until all have come here.
     pub fn barrier(&self, name: &str, time_out: Duration) -> Result<()> {
         self.gather(name, &[], time_out).map(drop)
+    }
+
+    /// The signal that ended the run, which may have come to another process: all of them end alike. `own` is that of this
+    /// process, if one came; without any, it is `usual`.
+    pub fn agreed_signal(&self, own: Option<i32>, usual: i32) -> i32 {
+        const KEY: &str = "run/signal";
+        const PATIENCE: Duration = Duration::from_secs(5);
+        if let Some(signal) = own {
+            match self.store.put(KEY, signal.to_string().as_bytes()) {
+                Ok(()) => return signal,
+                // Another process was signaled first.
+                Err(StoreError::AlreadyExists(_)) => {}
+                Err(_) => return signal,
+            }
+        }
+        let agreed = self.store.get(KEY, PATIENCE).ok();
+        agreed.and_then(|text| String::from_utf8(text).ok()?.parse().ok()).unwrap_or(own.unwrap_or(usual))
     }
 
     /// Compares what must be the same everywhere; the error names what differs and where. All processes return the same.

@@ -8,7 +8,10 @@ mod kubernetes;
 mod skypilot;
 mod slurm;
 
-use std::fmt::Write;
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::path::Path;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 /// What is started, and on what.
@@ -70,7 +73,55 @@ pub enum Scheduler {
     SkyPilot,
 }
 
+impl Scheduler {
+    /// The command that takes a job's file on standard input.
+    fn command(self) -> (&'static str, &'static [&'static str]) {
+        match self {
+            Scheduler::Slurm => ("sbatch", &[]),
+            Scheduler::Kubernetes | Scheduler::JobSet => ("kubectl", &["apply", "--filename", "-"]),
+            Scheduler::SkyPilot => ("sky", &["launch", "--yes", "/dev/stdin"]),
+        }
+    }
+
+    /// Gives the file of a job to the scheduler's tool, which prints for itself what became of it.
+    pub fn submit(self, text: &str) -> Result<(), String> {
+        let (program, arguments) = self.command();
+        let missing = |error: std::io::Error| {
+            format!("{program} cannot be started: submit the file yourself, where the cluster's tools are: {error}")
+        };
+        let mut child = Command::new(program).args(arguments).stdin(Stdio::piped()).spawn().map_err(missing)?;
+        // Dropped at the end of the statement, so that the tool sees the end of the file.
+        child.stdin.take().map_or(Ok(()), |mut input| input.write_all(text.as_bytes())).map_err(missing)?;
+        match child.wait().map_err(missing)? {
+            status if status.success() => Ok(()),
+            status => Err(format!("{program} refused the job ({status}); its own message is above")),
+        }
+    }
+}
+
 impl Job {
+    /// A run of `octant train` with these arguments, under the name of its recipe: two minutes of grace, three restarts.
+    pub fn training(arguments: &[String], nodes: usize, accelerators: Accelerators) -> Result<Job, String> {
+        let Some(recipe) = arguments.first() else {
+            return Err(
+                "what is to be trained? Give the arguments of `octant train` behind --, such as -- classify --data DIR"
+                    .into(),
+            );
+        };
+        let is_given = |flag: &str| arguments.iter().any(|word| word.split('=').next() == Some(flag));
+        if is_given("--nodes") {
+            return Err("--nodes is added by this command; remove it behind --".into());
+        }
+        let mut command = vec!["octant".to_string(), "train".to_string()];
+        command.extend_from_slice(arguments);
+        if nodes > 1 && !is_given("--cores") {
+            command.extend(["--cores".into(), "all".into()]);
+        }
+        let (grace, restarts) = (Duration::from_secs(120), 3);
+        let (time, image, queue) = (None, None, None);
+        Ok(Job { name: label(recipe), command, nodes, accelerators, time, grace, restarts, image, queue })
+    }
+
     /// The file that the scheduler takes.
     pub fn text(&self, scheduler: Scheduler) -> Result<String, String> {
         self.check(scheduler)?;
@@ -141,6 +192,13 @@ impl Job {
         }
         words
     }
+}
+
+/// A recipe's name, or that of its file, as a label.
+fn label(recipe: &str) -> String {
+    let name = Path::new(recipe).file_stem().map(|stem| stem.to_string_lossy().to_lowercase()).unwrap_or_default();
+    let name: String = name.chars().map(|letter| if letter.is_ascii_alphanumeric() { letter } else { '-' }).collect();
+    format!("octant-{}", name.trim_matches('-'))
 }
 
 /// A word as a shell reads it.

@@ -8,7 +8,8 @@
 //!
 //! Nothing here trusts the network: frames are bounded, what cannot be decoded closes its connection, and every wait ends.
 //!
-//! [`launch`] writes the files that start such a run on a cluster.
+//! Around that is what one process needs: [`signals`] that end it cleanly, [`supervise`] to start it again after a loss, its
+//! [`RankLog`], and [`launch`], which writes the files that start such a run on a cluster.
 //!
 //! Start reading at [`Cluster`].
 
@@ -18,19 +19,24 @@ mod coordinator;
 mod error;
 mod exit;
 pub mod launch;
+mod log;
 mod place;
 mod remote;
+pub mod signals;
 mod stop;
 mod store;
+mod supervise;
 mod watch;
 mod wire;
 
 pub use cluster::{Cluster, JoinOptions};
 pub use coordinator::Coordinator;
 pub use error::{ClusterError, Result};
-pub use exit::ExitCode;
+pub use exit::{ExitCode, exit_now};
+pub use log::{LogError, RankLog, merged};
 pub use place::{ATTEMPT, Given, Launcher, Place, Variables};
 pub use remote::RemoteStore;
 pub use stop::StopPoint;
 pub use store::{MemoryStore, Prefixed, Store, StoreError};
+pub use supervise::{LostAttempt, is_attempt, is_restarted, supervise};
 pub use watch::{Activity, Failure, Limits, Watch};

@@ -3,6 +3,7 @@
 //! Everything is a function of a map of variables, so that tests need no launcher. What is set by half, or differently by two
 //! launchers, is refused with a sentence that names the variables.
 
+mod chosen;
 mod launchers;
 mod names;
 

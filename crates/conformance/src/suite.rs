@@ -97,6 +97,18 @@ impl Suite {
         reports.fold(Report::default(), Report::and)
     }
 
+    /// Runs the groups of these names, or everything where none is named, and reports each as soon as it is over.
+    pub fn run_each(&self, wanted: &[String], each: &mut dyn FnMut(&str, Report)) {
+        let is_wanted = |group: &str| wanted.is_empty() || wanted.iter().any(|name| name == group);
+        for (group, _) in cases::GROUPS.iter().filter(|(group, _)| is_wanted(group)) {
+            each(group, self.run_group(group));
+        }
+        if wanted.is_empty() {
+            each("behavior", self.run_behavior());
+            each("random graphs", self.run_random());
+        }
+    }
+
     /// Runs the cases of one group.
     pub fn run_group(&self, group: &str) -> Report {
         Report::of(cases::group(group), |case| (case.name.clone(), self.run_case(&case)))
@@ -189,7 +201,21 @@ impl Report {
         report
     }
 
-    fn and(mut self, other: Report) -> Report {
+    /// What came of checks that were run one by one.
+    pub fn of_checks(checks: impl IntoIterator<Item = (String, Result<(), String>)>, time: Duration) -> Report {
+        let mut report = Report { time, ..Report::default() };
+        for (name, outcome) in checks {
+            match outcome {
+                Ok(()) => report.passed += 1,
+                Err(problem) => report.failures.push((name, problem)),
+            }
+        }
+        report
+    }
+
+    /// Both together.
+    #[must_use]
+    pub fn and(mut self, other: Report) -> Report {
         self.passed += other.passed;
         self.failures.extend(other.failures);
         self.time += other.time;

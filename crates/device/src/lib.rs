@@ -6,11 +6,13 @@
 //! what is being compiled) goes to the log of the options; nothing is printed here. [`list`] walks over everything that
 //! could be opened.
 
+mod compilations;
 mod error;
 mod gpus;
 mod list;
 mod options;
 
+pub use compilations::{Compilations, CompileProgress, noticeable};
 pub use error::{DeviceError, Result};
 pub use list::{Listed, list};
 pub use octant_pjrt::backend::{Log, Notice, PastCompileTime};

@@ -4,6 +4,7 @@ use crate::{Options, Result, kinds, opened};
 use octant_pjrt::discover::{self, FoundPlugin, PluginKind};
 use octant_pjrt::{ApiVersion, Holder, Plugin, environment, holders, surroundings};
 use octant_runtime::{Device, MemoryUse};
+use serde_json::{Value, json};
 
 /// An entry of the list of devices. `name` is what [`open`](crate::open) takes, or `other` for a plugin that the user named.
 pub enum Listed<'a> {
@@ -45,6 +46,28 @@ pub enum Listed<'a> {
     },
     /// A process that holds a device.
     Holder(&'a Holder),
+}
+
+impl Listed<'_> {
+    /// The entry as an object whose `event` names it.
+    pub fn json(&self) -> Value {
+        match self {
+            Listed::Plugin { name, found, api, driver } => json!({
+                "event": "plugin", "backend": name, "path": found.path, "version": found.version, "pjrt": api.to_string(),
+                "driver": driver,
+            }),
+            Listed::Device { backend, device, memory, .. } => json!({
+                "event": "device", "backend": backend, "id": device.id, "kind": device.kind,
+                "description": device.description, "memory_used_bytes": memory.used, "memory_limit_bytes": memory.limit,
+            }),
+            Listed::Absent { name, reason } | Listed::Unusable { name, reason } => {
+                json!({ "event": "absent", "backend": name, "reason": reason })
+            }
+            Listed::Holder(holder) => {
+                json!({ "event": "holder", "pid": holder.pid, "command": holder.command, "files": holder.files })
+            }
+        }
+    }
 }
 
 /// Opens one device after the other and reports each as soon as it is known: a plugin takes seconds.

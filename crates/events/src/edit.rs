@@ -6,6 +6,7 @@
 use crate::message::{Field, event_field, fields, value_field};
 use crate::wire::{Content, Fields, Slice, Span};
 use crate::{EventsError, RawRecords, framed};
+use std::fmt;
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::Path;
@@ -42,6 +43,14 @@ pub struct Edited {
     pub dropped: u64,
     /// Damaged records, which cannot be copied.
     pub damaged: u64,
+}
+
+impl fmt::Display for Edited {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        write!(f, "{} records kept as they are", self.copied)?;
+        let others = [(self.changed, "changed"), (self.dropped, "left out"), (self.damaged, "damaged")];
+        others.iter().filter(|(count, _)| *count > 0).try_for_each(|(count, what)| write!(f, ", {count} {what}"))
+    }
 }
 
 /// Copies the records of event files, one file after the other, into a new file. The new file appears whole or not at

@@ -30,6 +30,7 @@ mod select;
 mod series;
 mod steps;
 mod table;
+pub mod units;
 mod wandb;
 mod window;
 mod wire;

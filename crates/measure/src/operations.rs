@@ -8,6 +8,7 @@ use octant_graph::{DType, Shape, Tensor, Trace};
 use octant_nn::layers::{BatchNorm, Conv2d, Dense, layer_norm};
 use octant_nn::{Context, Mode, Precision, Scope, Training, VariableKind};
 use octant_runtime::Backend;
+use serde_json::{Value, json};
 use std::time::Duration;
 
 /// A layer on an input.
@@ -103,6 +104,28 @@ pub struct OperationSpeed {
     pub flops: f64,
     /// Bytes that must move at least.
     pub moved: f64,
+}
+
+impl OperationSpeed {
+    /// Billions of floating-point operations per second, by the median run.
+    pub fn gflops(&self) -> f64 {
+        self.flops / self.time.median() / 1e9
+    }
+
+    /// Billions of bytes per second, by the median run.
+    pub fn gigabytes(&self) -> f64 {
+        self.moved / self.time.median() / 1e9
+    }
+
+    /// As an object, with the shares of what the device can do at best.
+    pub fn json(&self, peaks: &Peaks) -> Value {
+        json!({
+            "event": "op", "name": self.name, "direction": self.direction, "ms_median": self.time.median() * 1e3,
+            "spread": self.time.spread(), "runs": self.time.count(), "gflop_per_second": self.gflops(),
+            "gemm_share": self.gflops() / peaks.gflops, "gb_per_second": self.gigabytes(),
+            "sweep_share": self.gigabytes() / peaks.gigabytes,
+        })
+    }
 }
 
 impl Operations {

@@ -50,6 +50,21 @@ impl SubjectOptions {
 const BATCH: usize = 32;
 
 impl Subject {
+    /// The work of a comparison, as [`PeerRun`](crate::PeerRun) has it: the subject, then flags that both sides understand.
+    pub fn work(&self, mode: &str, precision: &str, steps: usize, threads: Option<usize>) -> Vec<String> {
+        let cores = || std::thread::available_parallelism().map_or(1, usize::from);
+        let flags = [
+            ("--batch-size", self.batch_size.to_string()),
+            ("--size", self.size.to_string()),
+            ("--mode", mode.to_string()),
+            ("--precision", precision.to_string()),
+            ("--steps", steps.to_string()),
+            ("--threads", threads.unwrap_or_else(cores).to_string()),
+        ];
+        let flags = flags.into_iter().flat_map(|(flag, value)| [flag.to_string(), value]);
+        std::iter::once(self.name.clone()).chain(flags).collect()
+    }
+
     /// The model of that name; otherwise the recipe.
     pub fn named(name: &str, options: &SubjectOptions) -> Result<Subject> {
         let unknown = match octant_zoo::find(name) {

@@ -63,6 +63,7 @@
 //! are reached through PJRT plugins that are loaded at run time, so nothing is needed to build for them.
 
 pub use octant_archive as archive;
+pub use octant_cluster as cluster;
 pub use octant_cpu as cpu;
 pub use octant_data as data;
 pub use octant_device as device;

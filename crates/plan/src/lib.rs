@@ -3,7 +3,7 @@
 //! [`plan`] estimates every machine at once. Compilers then refine the estimates: each TPU board is planned by a process of its
 //! own, so that a compiler that aborts costs one row instead of the whole plan. The processes compile in turns, so that every
 //! board has its first compiled row before any searches for its largest batch. What is known is a [`PlanRow`], reported to a
-//! [`PlanObserver`]; nothing is printed. The process that compiles for one board calls [`plan_here`].
+//! [`PlanObserver`], for which [`PlanProgress`] collects them and [`text`] has a table; nothing is printed. The process that compiles for one board calls [`plan_here`].
 
 mod communication;
 mod compiled;
@@ -12,15 +12,18 @@ mod error;
 mod estimates;
 mod machine;
 mod processes;
+mod progress;
 mod row;
 mod steps;
+pub mod text;
 mod turns;
 
 pub use communication::Exchanged;
 pub use compiled::plan_here;
 pub use epoch::ImageCount;
 pub use error::{PlanError, Result};
-pub use machine::{Machine, Price, machines};
+pub use machine::{Machine, Price, accelerators, in_slices, machines};
+pub use progress::{MachineProgress, PlanProgress};
 pub use row::{PlanRow, fastest_and_cheapest};
 pub use turns::Turn;
 

@@ -1,6 +1,7 @@
-//! Machines and prices by name.
+//! Machines and prices by name, and what schedulers are to provide.
 
 use crate::{PlanError, Result, error::refuse};
+use octant_cluster::launch::Accelerators;
 use octant_pjrt::boards::{BOARDS, Board};
 use octant_pjrt::gpus::{GPUS, Gpu};
 use std::str::FromStr;
@@ -90,6 +91,44 @@ pub fn machines(on: &[String]) -> Result<Vec<(String, Machine)>> {
     }
 }
 
+/// The names of these TPU slices with a number of slices before each, which work together over the data center's network.
+pub fn in_slices(machines: Vec<(String, Machine)>, slices: usize) -> Result<Vec<String>> {
+    let name = |(name, machine): (String, Machine)| match machine {
+        Machine::Board(board) if slices > 0 && board.slices == 1 => Ok(format!("{slices}x{name}")),
+        Machine::Board(_) => {
+            refuse!("--slices {slices} of {name}: give a number of at least 1 and the name of one slice")
+        }
+        _ => refuse!("--slices is for TPUs, and {name} is none; GPUs of several machines are named like 4x8xh100"),
+    };
+    machines.into_iter().map(name).collect()
+}
+
+/// How many machines, and the accelerators of each, that `4x8xh100`, `8xh100`, the name of a TPU slice, or a number of machines
+/// stands for.
+pub fn accelerators(text: &str) -> Result<(usize, Accelerators)> {
+    if let Ok(nodes) = text.parse() {
+        return Ok((nodes, Accelerators::None));
+    }
+    if let Ok(board) = Board::named(text) {
+        let Some(label) = board.label() else { refuse!("{text} is no slice that Kubernetes schedules") };
+        let topology = board.topology.split_once(':').map_or("", |(_, shape)| shape).to_string();
+        let count = board.chips() / board.hosts;
+        return Ok((board.hosts, Accelerators::Tpus { label: label.into(), topology, count }));
+    }
+    let parts: Vec<&str> = text.split('x').collect();
+    let number = |text: &str| text.parse::<usize>().ok().filter(|&number| number > 0);
+    let found = match parts[..] {
+        [count, kind] => number(count).map(|count| (1, count, kind)),
+        [nodes, count, kind] => number(nodes).zip(number(count)).map(|(nodes, count)| (nodes, count, kind)),
+        _ => None,
+    };
+    let Some((nodes, count, kind)) = found else {
+        refuse!("--on {text}: write 4x8xh100, a TPU slice such as v5e-64, or a number of machines");
+    };
+    Gpu::named(kind).map_err(|error| PlanError::Refused(format!("--on: {error}")))?;
+    Ok((nodes, Accelerators::Gpus { kind: Some(kind.to_string()), count }))
+}
+
 /// A price per hour: of every machine, or of one.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Price {
@@ -153,11 +192,33 @@ mod tests {
         let names = ["4x8xh100", "8xh200", "2xv5e-256"].map(String::from);
         let devices = machines(&names).unwrap().iter().map(|(_, machine)| machine.devices()).collect::<Vec<_>>();
         assert_eq!(devices, [32, 8, 512]);
+        let sliced = |name: &str, slices| in_slices(machines(&[name.to_string()]).unwrap(), slices);
+        assert_eq!(sliced("v5e-256", 2).unwrap(), ["2xv5e-256"]);
+        assert!(sliced("h100", 2).is_err() && sliced("v5e-256", 0).is_err() && sliced("2xv5e-256", 2).is_err());
         assert!(machines(&["0x8xh100".into()]).is_err() && machines(&["4x8x2xh100".into()]).is_err());
         let error = machines(&["v9-8".into()]).unwrap_err().to_string();
         assert!(
             error.contains("there is no board called v9-8; Octant knows v2-8") && error.contains("GPUs are v100"),
             "{error}"
         );
+    }
+
+    #[test]
+    fn machines_are_named_by_number_by_gpus_and_by_slices() {
+        let gpus = |count| Accelerators::Gpus { kind: Some("h100".into()), count };
+        assert_eq!(accelerators("4").unwrap(), (4, Accelerators::None));
+        assert_eq!(accelerators("8xh100").unwrap(), (1, gpus(8)));
+        assert_eq!(accelerators("4x8xh100").unwrap(), (4, gpus(8)));
+        let (hosts, slice) = accelerators("v5e-64").unwrap();
+        let Accelerators::Tpus { topology, count, .. } = slice else { panic!("it is a slice") };
+        assert_eq!((hosts * count, topology.as_str()), (64, "8x8"));
+    }
+
+    #[test]
+    fn what_is_no_machine_is_refused_with_what_is_one() {
+        for text in ["0x8xh100", "h100", "4x8x2xh100"] {
+            assert!(accelerators(text).unwrap_err().to_string().contains("write 4x8xh100"), "{text}");
+        }
+        assert!(accelerators("8xz9").unwrap_err().to_string().starts_with("--on: "));
     }
 }

@@ -52,6 +52,14 @@ pub enum PredictError {
     Fetch(#[from] FetchError),
 }
 
+impl PredictError {
+    /// The sentence, with the file that it is about.
+    pub fn about(&self, path: &Path) -> String {
+        let text = self.to_string();
+        if text.contains(&*path.to_string_lossy()) { text } else { format!("{}: {text}", path.display()) }
+    }
+}
+
 impl From<octant_graph::GraphError> for PredictError {
     fn from(error: octant_graph::GraphError) -> PredictError {
         PredictError::Train(error.into())

@@ -4,9 +4,11 @@ use crate::Predictor;
 use crate::error::{Result, io};
 use crate::writer::{coco_entry, write_entries};
 use octant_data::{Batch, Dataset, LastBatch, Loader, LoaderConfig, Targets, write_png_u8};
+use octant_events::metrics_json;
 use octant_runtime::{CompileOptions, Mesh};
 use octant_train::step::{StepOptions, StepPlan};
 use octant_train::{CountedObjects, Evaluator, Findings, Metric};
+use serde_json::{Map, Value, json};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -42,6 +44,20 @@ pub struct Evaluation {
     pub images: usize,
     /// Height, width and channels of what the network saw.
     pub image: [usize; 3],
+}
+
+impl Evaluation {
+    /// The figures as fields of an object; `in_data` is the number of images of the whole data set.
+    pub fn json(&self, in_data: usize) -> Map<String, Value> {
+        let figures = [
+            ("images", self.images.into()),
+            ("images_in_data", in_data.into()),
+            ("image_size", json!(self.image[..2])),
+            ("metrics", metrics_json(&self.metrics).into()),
+            ("remark", json!(self.remark)),
+        ];
+        figures.into_iter().map(|(key, value)| (key.to_string(), value)).collect()
+    }
 }
 
 impl Predictor {

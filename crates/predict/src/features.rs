@@ -11,6 +11,7 @@ use octant_metrics::features::{
     nearest_neighbors,
 };
 use octant_tensor::{HostTensor, write_npy};
+use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -133,6 +134,11 @@ pub struct Distances {
 }
 
 impl Distances {
+    /// As an object.
+    pub fn json(&self) -> Value {
+        json!({ "event": "compared", "images": self.images, "fid": self.frechet, "kid": self.kernel, "remark": self.remark })
+    }
+
     /// The distances between two sets.
     pub fn between(a: &FeatureSet, b: &FeatureSet) -> Distances {
         let few = a.len().min(b.len()) <= a.width();

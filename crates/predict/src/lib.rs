@@ -23,11 +23,13 @@
 
 mod cancel;
 mod check;
+mod choice;
 mod decode;
 mod description;
 mod downloads;
 pub mod draw;
 mod error;
+mod eval_source;
 mod evaluate;
 mod export;
 mod features;
@@ -35,9 +37,11 @@ mod int8;
 mod job;
 mod network;
 mod opening;
+mod own_size;
 mod prediction;
 mod predictor;
 mod programs;
+mod raw;
 pub mod similarity;
 mod sources;
 mod tiles;
@@ -48,14 +52,16 @@ mod writer;
 
 pub use cancel::Cancel;
 pub use check::{BatchCheck, check_model};
+pub use choice::{BoxChoice, refuse_box_rules};
 pub use decode::PreparedImage;
 pub use downloads::{Downloads, PRETRAINED, Progress, fetch_data};
 pub use error::{PredictError, Result};
+pub use eval_source::EvalSource;
 pub use evaluate::{EvalOptions, Evaluation};
 pub use export::{
-    Calibrated, CalibrationOptions, CalibrationReport, ExportBatch, ExportCheck, ExportFormat, ExportOptions,
-    ExportTarget, ExportedFacts, ExportedFile, ExportedProgram, OnnxExport, PeerChoice, PeerRuntime, StablehloExport,
-    check_export, exported_network,
+    Calibrated, CalibrationData, CalibrationOptions, CalibrationReport, ExportBatch, ExportCheck, ExportFormat,
+    ExportOptions, ExportTarget, ExportedFacts, ExportedFile, ExportedProgram, OnnxExport, PeerChoice, PeerRuntime,
+    StablehloExport, check_export, exported_network,
 };
 pub use features::{Distances, Extractor, separation, write_features};
 pub use int8::Arithmetic;
@@ -66,9 +72,11 @@ pub use octant_export::onnx::OnnxModel;
 pub use octant_export::stablehlo::{StablehloContainer, StablehloModel};
 pub use octant_export::{Port, WrittenFiles};
 pub use octant_metrics::boxes::Suppression;
-pub use opening::{Opening, RANDOM, is_channels_first, refuse_box_rules};
+pub use opening::{Opening, RANDOM, is_channels_first};
+pub use own_size::SlidingWindows;
 pub use prediction::{Boxes, Classes, Labels, Mask, Names, Output, Prediction, Values, csv_field};
 pub use predictor::{Input, PredictOptions, Predictor, PredictorMemory};
 pub use programs::{Layer, RowShape};
+pub use raw::read_images;
 pub use sources::{Source, Sources};
-pub use writer::{CocoResults, ResultWriter, Written};
+pub use writer::{CocoResults, ResultTable, ResultWriter, Written};

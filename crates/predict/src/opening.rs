@@ -2,7 +2,6 @@
 
 use crate::error::{Result, refuse};
 use crate::{Arithmetic, Downloads, ModelChoice, Network, NetworkFile, PRETRAINED, Progress};
-use octant_metrics::boxes::Suppression;
 use octant_recipe::TaskOutput;
 use octant_zoo::ModelEntry;
 use std::path::{Path, PathBuf};
@@ -124,18 +123,6 @@ impl Network {
             }
             None => Ok(()),
         }
-    }
-}
-
-/// Refuses rules that would keep no box.
-pub fn refuse_box_rules(rules: &Suppression) -> Result<()> {
-    let is_share = |value: f32| (0.0..=1.0).contains(&value);
-    if !is_share(rules.score) || !is_share(rules.overlap) {
-        refuse!("`conf` and `iou` are shares from 0 to 1");
-    }
-    match rules.most {
-        0 => refuse!("`max_det` must be at least 1"),
-        _ => Ok(()),
     }
 }
 

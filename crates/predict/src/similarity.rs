@@ -4,8 +4,10 @@ use crate::error::{Result, refusal, refuse};
 use octant_data::AnyImage;
 use octant_data::decode::{DecodeOptions, read_image};
 use octant_data::readers::images_below;
+use octant_events::metrics_json;
 use octant_metrics::{Metric, images, values};
 use octant_tensor::DType;
+use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -125,6 +127,15 @@ pub struct Comparison {
     pub images: usize,
     /// What should be known of the numbers.
     pub remarks: Vec<String>,
+}
+
+impl Comparison {
+    /// As an object.
+    pub fn json(&self) -> Value {
+        let Comparison { metrics, range, images, remarks } = self;
+        let metrics = metrics_json(metrics);
+        json!({ "event": "done", "images": images, "range": range, "metrics": metrics, "remarks": remarks })
+    }
 }
 
 /// Compares what was made with what was wanted, pair by pair. `range` is the span of values; what the element type of the files

@@ -38,6 +38,11 @@ pub struct Sources {
 }
 
 impl Sources {
+    /// The images among the files, without videos.
+    pub fn images(&self) -> Vec<PathBuf> {
+        self.files.iter().filter(|file| !file.is_video()).map(|file| file.path.clone()).collect()
+    }
+
     /// Finds the files that are meant: images, videos, folders, patterns such as `photos/*.jpg`, lists (`.txt` files with one of
     /// them per line) and addresses, which are fetched.
     pub fn find(given: &[PathBuf], downloads: &Downloads, progress: Progress) -> Result<Sources> {

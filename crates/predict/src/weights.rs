@@ -2,9 +2,13 @@
 
 use crate::error::{PredictError, Result, refusal, refuse};
 use octant_archive::{Archive, ArchiveFormat, Fit, Matching, save_safetensors, save_torch};
+use octant_events::units;
 use octant_nn::Adapters;
+use octant_tensor::HostTensor;
 use octant_zoo::identity::{Card, Identity, identify, published_names};
 use octant_zoo::{ModelEntry, adapted, describe};
+use serde_json::{Map, Value, json};
+use std::fmt;
 use std::path::Path;
 
 /// How a file fits the model, in the form and with the head that the file has.
@@ -48,6 +52,82 @@ pub fn convert(from: &Path, to: &Path, entry: Option<&'static ModelEntry>) -> Re
         _ => refuse!("{} must end in .safetensors, or in .pth for torch.load", to.display()),
     }
     Ok(())
+}
+
+/// What a file of weights holds, and what it says of itself.
+pub struct WeightsSummary {
+    /// The tensors and the metadata.
+    pub archive: Archive,
+    /// What the metadata says of a network.
+    pub card: Card,
+    /// Elements of all tensors.
+    pub elements: usize,
+    /// Their bytes.
+    pub bytes: usize,
+}
+
+impl WeightsSummary {
+    /// Looks into a file.
+    pub fn open(file: &Path) -> Result<WeightsSummary> {
+        let archive = Archive::open(file)?;
+        let elements = archive.tensors.iter().map(|(_, tensor)| tensor.shape().elements()).sum();
+        let bytes = archive.tensors.iter().map(|(_, tensor)| tensor.bytes().len()).sum();
+        Ok(WeightsSummary { card: Card::of(&archive), archive, elements, bytes })
+    }
+
+    /// The name of the format.
+    pub fn format(&self) -> &'static str {
+        match self.archive.format {
+            ArchiveFormat::Safetensors => "safetensors",
+            ArchiveFormat::TorchZip => "torch",
+            ArchiveFormat::TorchLegacy => "torch (legacy)",
+        }
+    }
+
+    /// An object per tensor.
+    pub fn tensors_json(&self) -> Vec<Value> {
+        let tensor = |(name, tensor): &(String, HostTensor)| json!({ "event": "tensor", "name": name, "dtype": tensor.dtype().name(), "shape": tensor.dims() });
+        self.archive.tensors.iter().map(tensor).collect()
+    }
+
+    /// The rest as an object.
+    pub fn json(&self) -> Value {
+        let WeightsSummary { archive, card, elements, bytes } = self;
+        let metadata: Map<_, _> = archive.metadata.iter().map(|(key, value)| (key.clone(), json!(value))).collect();
+        json!({
+            "event": "done", "format": self.format(), "tensors": archive.tensors.len(), "elements": elements, "bytes": bytes,
+            "model": card.model, "class_names": card.names, "image_size": card.image,
+            "metadata": metadata, "found_under": archive.found_under, "stripped_prefix": archive.stripped_prefix,
+        })
+    }
+}
+
+/// A line per tensor, then what else the file says.
+impl fmt::Display for WeightsSummary {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        let WeightsSummary { archive, card, elements, bytes } = self;
+        let widest = archive.tensors.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
+        for (name, tensor) in &archive.tensors {
+            writeln!(f, "{name:<widest$}  {}", tensor.shape())?;
+        }
+        let size = units::bytes(*bytes as u64);
+        write!(f, "{}, {} tensors, {elements} elements, {size}", self.format(), archive.tensors.len())?;
+        for (what, text) in [("under", &archive.found_under), ("without the prefix", &archive.stripped_prefix)] {
+            if !text.is_empty() {
+                write!(f, "\n{what}: {text}")?;
+            }
+        }
+        if let Some(model) = &card.model {
+            write!(f, "\nnetwork: {model}")?;
+            card.image.map_or(Ok(()), |[height, width]| write!(f, ", images of {height}×{width}"))?;
+        }
+        if !card.names.is_empty() {
+            write!(f, "\n{} classes: {}", card.names.len(), card.names.join(", "))?;
+        }
+        let is_name = |key: &str| key.strip_prefix("names.").is_some_and(|number| number.parse::<usize>().is_ok());
+        let mut others = archive.metadata.iter().filter(|(key, _)| !is_name(key));
+        others.try_for_each(|(key, value)| write!(f, "\n{key}: {value}"))
+    }
 }
 
 /// The names that peft gives the two files of an adapter.

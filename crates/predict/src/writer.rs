@@ -1,7 +1,7 @@
 //! Files that predictions leave: drawings, masks, images, label files and COCO results.
 
 use crate::error::{PredictError, Result, io};
-use crate::prediction::{Boxes, detail_json};
+use crate::prediction::{Boxes, csv_field, detail_json};
 use crate::{Output, Prediction};
 use octant_data::detection::{CocoIds, category_id, image_ids};
 use octant_data::{ObjectDetail, write_png_indexed, write_png_u8};
@@ -10,6 +10,33 @@ use octant_metrics::boxes::{PredictedBox, Rectangle};
 use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
+
+/// Predictions as a table of comma-separated values: a line of names, then the lines of every prediction.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ResultTable {
+    top: usize,
+    has_names: bool,
+}
+
+impl ResultTable {
+    /// A table with the `top` likeliest classes of every image.
+    pub fn new(top: usize) -> ResultTable {
+        ResultTable { top, has_names: false }
+    }
+
+    /// The lines of a prediction, with the files that belong to it.
+    pub fn lines(&mut self, prediction: &Prediction, written: &[Written]) -> Vec<String> {
+        // Boxes have many rows per image; other files belong to the row.
+        let files: Vec<&Written> = written.iter().filter(|(key, _)| *key != "drawn").collect();
+        let joined = |text: String, more: &dyn Fn(&Written) -> String| {
+            files.iter().fold(text, |text, file| format!("{text},{}", more(file)))
+        };
+        let names = !std::mem::replace(&mut self.has_names, true);
+        let names = names.then(|| joined(prediction.csv_header(), &|(key, _)| key.to_string()));
+        let rows = prediction.csv_rows(self.top).into_iter();
+        names.into_iter().chain(rows.map(|row| joined(row, &|(_, path)| csv_field(path.display())))).collect()
+    }
+}
 
 /// A file that was written, with the key that it has in JSON and in tables.
 pub type Written = (&'static str, PathBuf);

@@ -1,7 +1,7 @@
 //! Differences between results.
 
 use crate::engine::Engine;
-use crate::error::{Result, refusal};
+use crate::error::{Result, refusal, refuse};
 use crate::files;
 use crate::operation::{Operation, Precision, to_floats};
 use octant_data::AnyImage;
@@ -48,6 +48,39 @@ impl Results {
         let images = files::read_all(path)?;
         let in_levels = |image: &AnyImage| scaled(to_floats(image), image);
         Ok(Results { name: path.display().to_string(), images: images.iter().map(in_levels).collect() })
+    }
+
+    /// The images of two files or folders, equally many of each.
+    pub fn of_both(first: &Path, second: &Path) -> Result<Vec<Results>> {
+        let both = [Results::of_files(first)?, Results::of_files(second)?];
+        match both.each_ref().map(|results| results.images.len()) {
+            [first, second] if first != second => {
+                refuse!("there are {first} images in the one and {second} in the other")
+            }
+            _ => Ok(both.into()),
+        }
+    }
+
+    /// What variants make of the images of a file or a folder, each by its operation; at least two. `open` opens what the last
+    /// part of a variant's name means.
+    pub fn of_variants(
+        variants: &[Variant],
+        input: &Path,
+        operation: impl Fn(&Variant) -> Result<Operation>,
+        open: impl Fn(&str) -> Result<Engine>,
+    ) -> Result<Vec<Results>> {
+        if variants.len() < 2 {
+            refuse!("--variants needs at least two, such as opencv,torchvision:f32");
+        }
+        let images = files::read_all(input)?;
+        let results = |variant: &Variant| {
+            let result = || {
+                let operation = operation(variant)?;
+                Results::of_variant(variant, &open(&variant.device)?, &images, operation)
+            };
+            result().map_err(|error| refusal!("{}: {error}", variant.name))
+        };
+        variants.iter().map(results).collect()
     }
 
     /// What an engine makes of the images by one operation.

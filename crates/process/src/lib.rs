@@ -26,5 +26,5 @@ pub use octant_imaging::mask::{MaskCrop, Rounding, Threshold};
 pub use octant_imaging::resize::Method;
 pub use octant_imaging::{Filter, Semantics};
 pub use operation::{Operation, Precision, Size, blur, method, window};
-pub use values::ValueRule;
+pub use values::{ValueRule, is_array};
 pub use work::{CropBy, Processed, Work, WorkEvent};

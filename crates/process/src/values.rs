@@ -1,11 +1,14 @@
 //! What becomes of every value of an image or an array, by a named rule.
 
-use crate::error::{Result, refuse};
+use crate::error::{Result, refusal, refuse};
+use crate::files::{self, Job};
 use crate::operation::to_floats;
+use crate::work::{Processed, WorkEvent};
 use octant_data::AnyImage;
 use octant_imaging::mask::{Rounding, Threshold};
-use octant_tensor::HostTensor;
+use octant_tensor::{DType, HostTensor, read_npy, write_npy};
 use std::fmt;
+use std::path::Path;
 
 /// A rule for single values.
 #[derive(Debug, Clone, Copy)]
@@ -68,6 +71,55 @@ impl ValueRule {
             }
         }
     }
+}
+
+impl ValueRule {
+    /// Applies the rule to a `.npy` array and writes the result, which it returns.
+    pub fn on_array_file(&self, input: &Path, out: &Path) -> Result<HostTensor> {
+        if !is_array(out) {
+            refuse!("an array becomes an array; give an OUT that ends in .npy, not {}", out.display());
+        }
+        let array = read_npy(input).map_err(|error| refusal!("{error}"))?;
+        let result = self.on_array(&array).map_err(|error| refusal!("{}: {error}", input.display()))?;
+        write_npy(out, &result).map_err(|error| refusal!("{error}"))?;
+        Ok(result)
+    }
+
+    /// Applies the rule to an image, or to every image below a folder; see [`on_image`](ValueRule::on_image). One that cannot be
+    /// read or written is reported.
+    pub fn on_files(
+        &self,
+        input: &Path,
+        out: &Path,
+        white: f32,
+        observer: &mut dyn FnMut(WorkEvent),
+    ) -> Result<Processed> {
+        let jobs = files::jobs(input, out, None)?;
+        let mut failed = 0;
+        for Job { image, out, .. } in &jobs {
+            let written = || -> Result<AnyImage> {
+                let result = self.on_image(&files::read(image)?, white)?;
+                files::write(out, &result)?;
+                Ok(result)
+            };
+            match written() {
+                Ok(result) => {
+                    let (dims, dtype) = (result.dims(), result.dtype());
+                    observer(WorkEvent::Written { image, out, dims, dtype, computed_in: DType::F32 });
+                }
+                Err(error) => {
+                    observer(WorkEvent::Failed(format!("{}: {error}", image.display())));
+                    failed += 1;
+                }
+            }
+        }
+        Ok(Processed { images: jobs.len(), failed, times: None })
+    }
+}
+
+/// Whether a path names a `.npy` array.
+pub fn is_array(path: &Path) -> bool {
+    path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("npy"))
 }
 
 impl fmt::Display for ValueRule {

@@ -3,6 +3,7 @@
 use crate::search::{Search, Size};
 use crate::{Result, RunError, Stop};
 use octant_data::LastBatch;
+use octant_events::units::bytes;
 use octant_recipe::{Data, Recipe, mesh};
 use octant_runtime::{Backend, CompileOptions, RuntimeError};
 use octant_train::run::RunPlan;
@@ -58,7 +59,7 @@ pub(crate) fn fit(recipe: &mut Recipe, data: &Data, backend: &dyn Backend, share
         return refused(format!(
             "not even a batch of {devices} fits into {}, {percent} % of the memory that is free; choose a smaller image size \
              or network",
-            size(limit)
+            bytes(limit)
         ));
     };
     recipe.step.scale_batch(chosen);
@@ -70,8 +71,8 @@ pub(crate) fn fit(recipe: &mut Recipe, data: &Data, backend: &dyn Backend, share
     };
     Ok(format!(
         "batch size: {chosen}, {rule}; its steps take {} of the {} that are {percent} % of the free memory",
-        size(needed),
-        size(limit)
+        bytes(needed),
+        bytes(limit)
     ))
 }
 
@@ -96,12 +97,6 @@ pub(crate) fn limit_to_data(plan: &mut RunPlan) -> Result<Option<String>> {
 
 fn refused<T>(sentence: String) -> Result<T> {
     Err(RunError::Refused(sentence))
-}
-
-/// Bytes with a unit.
-fn size(bytes: u64) -> String {
-    let mebibytes = bytes as f64 / (1u64 << 20) as f64;
-    if mebibytes < 1024.0 { format!("{mebibytes:.1} MiB") } else { format!("{:.1} GiB", mebibytes / 1024.0) }
 }
 
 /// The memory of both steps of every phase, in the largest of their forms; the larger one counts.

@@ -1,6 +1,7 @@
 //! What is known before the first step: the device, what scaling rules change, what detectors are compiled for.
 
 use crate::Result;
+use octant_events::units::{bytes, duration};
 use octant_events::{RunDirectory, Setting};
 use octant_recipe::{Cache, Data, PhaseRecipe, Recipe, TaskEntry};
 use octant_runtime::{Backend, Mesh};
@@ -129,6 +130,15 @@ pub(crate) fn write_settings(recipe: &Recipe, outputs: usize, directory: &mut Ru
         settings.into_iter().map(|(name, setting)| (name.to_string(), setting)).collect();
     directory.events.settings(&settings, &[octant_recipe::best(recipe, outputs)?])?;
     Ok(directory.events.text("config", &format!("```toml\n{}```\n", recipe.to_text()))?)
+}
+
+impl fmt::Display for crate::PhaseStart {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        let crate::PhaseStart { name, variables, frozen, .. } = self;
+        let made = if self.from_cache { "loaded" } else { "compiled" };
+        let (seconds, peak) = (duration(self.compile_time), bytes(self.peak_bytes));
+        write!(f, "{name}: {variables} variables, step {made} in {seconds}, {peak} at the peak, {frozen}")
+    }
 }
 
 impl fmt::Display for crate::RunStart {

@@ -1,10 +1,11 @@
 //! What a run came to, as data, without the words of a user interface.
 
 use crate::{NextStep, Result, SettingChange, next_steps};
+use octant_events::units::{count, duration};
 use octant_events::{RunDirectory, metrics_json, read_table};
 use octant_recipe::{Data, Recipe};
 use octant_train::Metric;
-use octant_train::run::{Ending, Summary};
+use octant_train::run::{Ending, ProgramReport, Summary};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
@@ -56,6 +57,11 @@ impl RunOutcome {
         let names = crate::plots::confused_names(confusion, &self.classes);
         let named = |(label, taken, count): (usize, usize, f64)| (names[label].clone(), names[taken].clone(), count);
         Some(confusion.mistakes(most).into_iter().map(named).collect())
+    }
+
+    /// What the programs that ran cost, a line each: how often they were compiled or loaded, how long that took, and a run.
+    pub fn program_lines(&self) -> Vec<String> {
+        self.summary.programs.iter().filter(|program| program.runs > 0).map(program_line).collect()
     }
 
     pub(crate) fn new(run: &Path, recipe: &Recipe, summary: Summary, data: &Data) -> Result<RunOutcome> {
@@ -126,6 +132,18 @@ impl RunOutcome {
     }
 }
 
+fn program_line(program: &ProgramReport) -> String {
+    let times = |count: u64| if count == 1 { "once".into() } else { format!("{count} times") };
+    let made = match (program.compiled, program.loaded) {
+        (compiled, 0) => format!("compiled {}", times(compiled)),
+        (0, loaded) => format!("loaded from the cache {}", times(loaded)),
+        (compiled, loaded) => format!("compiled {}, loaded from the cache {}", times(compiled), times(loaded)),
+    };
+    let each = program.time / u32::try_from(program.runs.max(1)).unwrap_or(u32::MAX);
+    let (compile, each) = (duration(program.compile_time), duration(each));
+    format!("{} {made} in {compile}, {} of {each}", program.name, count(program.runs, "run"))
+}
+
 /// Columns of `metrics.csv` that are no metrics.
 const OWN: [&str; 4] = ["epoch", "phase", "step", "lr"];
 
@@ -137,6 +155,17 @@ pub(crate) fn is_complete(ending: Ending) -> bool {
 pub(crate) fn finished_epochs(run: &Path) -> Option<u64> {
     let text = std::fs::read_to_string(run.join(SUMMARY)).ok()?;
     serde_json::from_str::<Value>(&text).ok()?["epochs"].as_u64()
+}
+
+/// The step of the newest checkpoint of a run, whose files are not read for this.
+pub fn saved_step(run: &Path) -> Option<u64> {
+    let read = |name: &str| -> Option<u64> {
+        let text = std::fs::read_to_string(run.join("checkpoints").join(name).join("progress.toml")).ok()?;
+        let table: toml::Table = text.parse().ok()?;
+        u64::try_from(table.get("step")?.as_integer()?).ok()
+    };
+    // Between two renames only the backup has a name.
+    ["last", "last.bak"].into_iter().find_map(read)
 }
 
 /// The run continues: it is not finished any more.

@@ -15,6 +15,7 @@ mod infer;
 mod loaded;
 mod metrics;
 mod model;
+mod named;
 mod options;
 mod outputs;
 mod plan;
@@ -27,5 +28,6 @@ mod worker;
 
 pub use error::{Result, ServeError};
 pub use model::ModelSource;
+pub use named::SourceOptions;
 pub use options::{ServeEvent, ServeOptions};
 pub use server::Server;

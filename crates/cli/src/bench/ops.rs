@@ -45,26 +45,20 @@ fn show_peaks(peaks: &Peaks, device: &str, arguments: &Arguments) {
 }
 
 fn show(speed: &OperationSpeed, peaks: &Peaks, as_json: bool) {
-    let OperationSpeed { name, direction, time, flops, moved } = speed;
-    let median = time.median();
-    let (gflops, gigabytes) = (flops / median / 1e9, moved / median / 1e9);
-    let (gemm_share, sweep_share) = (gflops / peaks.gflops, gigabytes / peaks.gigabytes);
     if as_json {
-        return Json::line(json!({
-            "event": "op", "name": name, "direction": direction, "ms_median": median * 1e3, "spread": time.spread(),
-            "runs": time.count(), "gflop_per_second": gflops, "gemm_share": gemm_share, "gb_per_second": gigabytes,
-            "sweep_share": sweep_share,
-        }));
+        return Json::line(speed.json(peaks));
     }
+    let OperationSpeed { name, direction, time, flops, .. } = speed;
+    let (gflops, gigabytes) = (speed.gflops(), speed.gigabytes());
     // Only convolutions and products are counted in operations; the rest is a matter of memory.
     let arithmetic = match *flops > 0.0 {
-        true => format!("{gflops:>8.1} {:>4.0} %", 100.0 * gemm_share),
+        true => format!("{gflops:>8.1} {:>4.0} %", 100.0 * gflops / peaks.gflops),
         false => format!("{:>8} {:>6}", "–", "–"),
     };
     println!(
         "{name:<34} {direction:<16} {:>9} {:>4.1} % {arithmetic} {gigabytes:>7.1} {:>4.0} %",
-        duration(Duration::from_secs_f64(median)),
+        duration(Duration::from_secs_f64(time.median())),
         100.0 * time.spread(),
-        100.0 * sweep_share
+        100.0 * gigabytes / peaks.gigabytes
     );
 }

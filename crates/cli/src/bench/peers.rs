@@ -11,7 +11,8 @@ use std::process::Command;
 use std::time::Duration;
 
 pub(super) fn run(subject: &Subject, name: &str, arguments: &Arguments) -> Result<()> {
-    let work = work(subject, arguments);
+    let Arguments { mode, precision, device: flags, .. } = arguments;
+    let work = subject.work(mode, precision, arguments.steps(), flags.threads);
     let run = PeerRun {
         peer: name,
         variants: &arguments.variants,
@@ -31,22 +32,6 @@ pub(super) fn run(subject: &Subject, name: &str, arguments: &Arguments) -> Resul
     let comparison = run.compare(ours, &mut |event| progress(&event, arguments.json))?;
     show(subject, &comparison, arguments);
     Ok(())
-}
-
-/// What both sides do, as flags that both understand.
-fn work(subject: &Subject, arguments: &Arguments) -> Vec<String> {
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let threads = arguments.device.threads.unwrap_or(cores);
-    let flags = [
-        ("--batch-size", subject.batch_size.to_string()),
-        ("--size", subject.size.to_string()),
-        ("--mode", arguments.mode.clone()),
-        ("--precision", arguments.precision.clone()),
-        ("--steps", arguments.steps().to_string()),
-        ("--threads", threads.to_string()),
-    ];
-    let flags = flags.into_iter().flat_map(|(flag, value)| [flag.to_string(), value]);
-    std::iter::once(subject.name.clone()).chain(flags).collect()
 }
 
 /// A round as soon as it is over; while it lasts, how long. On a terminal that line is overwritten, a log gets one a minute.
@@ -114,23 +99,19 @@ fn show(subject: &Subject, comparison: &Comparison, arguments: &Arguments) {
 }
 
 fn line(subject: &Subject, ours: &Side, side: &Side, arguments: &Arguments, more: Value) {
-    let Ratio { speed: ratio, start: start_ratio, memory: memory_ratio } = Ratio::of(ours, side);
+    if arguments.json {
+        let mut value = json!({
+            "model": subject.name, "mode": arguments.mode, "precision": arguments.precision, "batch_size": subject.batch_size,
+        });
+        if let (Value::Object(value), Value::Object(more)) = (&mut value, more) {
+            value.extend(side.json(ours).into_iter().chain(more));
+        }
+        return Json::line(value);
+    }
+    let ratio = Ratio::of(ours, side).speed;
     let speed = side.median(|figures| figures.images_per_second);
     let start = side.median(|figures| figures.start_to_first);
-    let memory = side.median(|figures| figures.peak_bytes);
-    if !arguments.json {
-        let range = format!("{:.2} ({:.2} to {:.2})", ratio.median(), ratio.least(), ratio.largest());
-        return println!("{:<24} {speed:>10.2} {range:>22} {start:>10.2} s {:>12}", side.label, bytes(memory as u64));
-    }
-    let mut value = json!({
-        "model": subject.name, "mode": arguments.mode, "precision": arguments.precision,
-        "batch_size": subject.batch_size, "side": side.label, "images_per_second": speed,
-        "ratio_median": ratio.median(), "ratio_least": ratio.least(), "ratio_greatest": ratio.largest(),
-        "start_to_first_step_s": start, "peak_rss_bytes": memory,
-        "start_ratio": start_ratio, "memory_ratio": memory_ratio,
-    });
-    if let (Value::Object(value), Value::Object(more)) = (&mut value, more) {
-        value.extend(more);
-    }
-    Json::line(value);
+    let memory = bytes(side.median(|figures| figures.peak_bytes) as u64);
+    let range = format!("{:.2} ({:.2} to {:.2})", ratio.median(), ratio.least(), ratio.largest());
+    println!("{:<24} {speed:>10.2} {range:>22} {start:>10.2} s {memory:>12}", side.label);
 }

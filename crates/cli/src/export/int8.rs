@@ -1,12 +1,10 @@
 //! `octant export --int8`: calibration, and what is printed of it.
 
-use crate::metrics::show;
-use crate::output::{Bar, count, line};
+use crate::output::{Bar, line};
 use crate::{fetching, prepare};
 use anyhow::{Result, bail};
 use octant_device::{Options, open};
 use octant_predict::{Calibrated, CalibrationOptions, Network, Opening};
-use octant_train::options::OptionTable;
 use std::path::PathBuf;
 
 /// The flags of 8-bit exports.
@@ -39,20 +37,7 @@ impl Int8Flags {
     /// Brings a network into 8 bits. A run is evaluated before and after, on data like its own.
     pub fn calibrate(&self, network: &mut Network, opening: &Opening, quiet: bool) -> Result<Calibrated> {
         let options = self.options()?;
-        let run = Some(&*opening.source).filter(|source| source.join("config.toml").is_file());
-        if let (Some(data), Some(_)) = (&self.data, run) {
-            let mut table = network.recipe.to_table();
-            octant_recipe::set(&mut table, "data.dir", data.display().to_string().into())?;
-            network.recipe = octant_recipe::check(table)?;
-        }
-        let (seen, held_out) = match (run, &self.data) {
-            (Some(run), _) => {
-                let of = |on_train| prepare::evaluation_data(&network.recipe, &network.names, run, on_train);
-                (of(true)?.dataset, Some(of(false)?.dataset))
-            }
-            (None, Some(folder)) => (network.images_in(folder)?, None),
-            (None, None) => bail!("--int8 measures ranges on images: name a folder of them with --data"),
-        };
+        let data = network.calibration_data(&opening.source, self.data.as_deref(), &prepare::Terminal)?;
         let backend = open("cpu", &Options::default())?;
         let again = || opening.network(&fetching::downloads(), &mut |_, _, _| {});
         let mut bar = Bar::new("8 bits".into(), 1);
@@ -61,8 +46,7 @@ impl Int8Flags {
                 bar.draw_over(done, batches, what);
             }
         };
-        let calibrated =
-            network.calibrate_and_evaluate(&seen, held_out.as_ref(), again, &backend, &options, &mut progress)?;
+        let calibrated = network.calibrate_and_evaluate(&data, again, &backend, &options, &mut progress)?;
         bar.clear();
         match network.keep_ranges() {
             Ok(path) if quiet => drop(path),
@@ -71,26 +55,5 @@ impl Int8Flags {
             Err(error) => eprintln!("warning: {error}"),
         }
         Ok(calibrated)
-    }
-}
-
-/// The layers, and the metrics of both forms.
-pub(super) fn print(calibrated: &Calibrated) {
-    let report = &calibrated.report;
-    let (whole, exact) = (report.layers, report.exact.len());
-    let images = count(report.images as u64, "image");
-    line(format_args!("  int8     {} of {whole} layers, ranges from {images}", whole - exact));
-    for (name, noise) in report.exact.iter().take(10) {
-        line(format_args!("  in f32   {name}: {:.1} % of its result would be rounding", 100.0 * noise));
-    }
-    if exact > 10 {
-        line(format_args!("  in f32   and {} more; --json lists all", exact - 10));
-    }
-    match &calibrated.evaluated {
-        Some([exact, coarse]) => {
-            line(format_args!("  f32      {}", show(&exact.metrics)));
-            line(format_args!("  int8     {} ({} held-out images)", show(&coarse.metrics), coarse.images));
-        }
-        None => line(format_args!("  changed  {:.2} % over {} images", 100.0 * report.changed, report.compared)),
     }
 }

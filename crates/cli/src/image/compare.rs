@@ -5,7 +5,9 @@ use crate::Ending;
 use crate::output::Json;
 use anyhow::{Context, Result, bail};
 use octant_data::write_png_u8;
-use octant_process::{Filter, ImageDifference, Operation, Results, Semantics, Size, Variant, blur, files, method};
+use octant_process::{
+    Filter, ImageDifference, Operation, ProcessError, Results, Semantics, Size, Variant, blur, method,
+};
 use serde_json::json;
 use std::path::PathBuf;
 
@@ -53,7 +55,7 @@ pub(super) struct Arguments {
 
 pub(super) fn run(arguments: Arguments) -> Result<Ending> {
     let results = match (&arguments.other, arguments.size, arguments.sigma) {
-        (Some(_), _, _) => two_sources(&arguments)?,
+        (Some(other), _, _) => Results::of_both(&arguments.input, other)?,
         (None, None, None) => bail!("give a second image, or --size or --sigma to compare variants of one"),
         (None, _, _) => variants(&arguments)?,
     };
@@ -106,32 +108,15 @@ fn show(arguments: &Arguments, reference: &Results, other: &Results, difference:
     }
 }
 
-/// The images of two files or folders.
-fn two_sources(arguments: &Arguments) -> Result<Vec<Results>> {
-    let paths = [Some(&arguments.input), arguments.other.as_ref()].into_iter().flatten();
-    let results: Vec<Results> = paths.map(|path| Results::of_files(path)).collect::<Result<_, _>>()?;
-    let counts: Vec<usize> = results.iter().map(|results| results.images.len()).collect();
-    if counts[0] != counts[1] {
-        bail!("there are {} images in the one and {} in the other", counts[0], counts[1]);
-    }
-    Ok(results)
-}
-
 /// What every variant makes of the images.
 fn variants(arguments: &Arguments) -> Result<Vec<Results>> {
-    if arguments.variants.len() < 2 {
-        bail!("--variants needs at least two, such as opencv,torchvision:f32");
-    }
-    let images = files::read_all(&arguments.input)?;
-    let result = |variant: &Variant| -> Result<Results> {
-        let operation = match arguments.size {
-            Some(Size { width, height }) => {
-                let method = method(arguments.filter, variant.semantics, arguments.antialias);
-                Operation::Resize { height, width, method, pad: None }
-            }
-            None => Operation::Blur(blur(arguments.sigma.unwrap_or(1.0), None, variant.semantics)?),
-        };
-        Ok(Results::of_variant(variant, &engine(&variant.device, 16, 1)?, &images, operation)?)
+    let operation = |variant: &Variant| match arguments.size {
+        Some(Size { width, height }) => {
+            let method = method(arguments.filter, variant.semantics, arguments.antialias);
+            Ok(Operation::Resize { height, width, method, pad: None })
+        }
+        None => Ok(Operation::Blur(blur(arguments.sigma.unwrap_or(1.0), None, variant.semantics)?)),
     };
-    arguments.variants.iter().map(|variant| result(variant).with_context(|| variant.name.clone())).collect()
+    let open = |device: &str| engine(device, 16, 1).map_err(|error| ProcessError::Refused(crate::sentence(&error)));
+    Ok(Results::of_variants(&arguments.variants, &arguments.input, operation, open)?)
 }

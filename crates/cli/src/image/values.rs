@@ -3,12 +3,10 @@
 
 use crate::output::{Json, line};
 use crate::{Ending, hints};
-use anyhow::{Context, Result, bail};
-use octant_process::files::{self, Job};
-use octant_process::{Rounding, ValueRule};
-use octant_tensor::{read_npy, write_npy};
+use anyhow::{Result, bail};
+use octant_process::{Processed, Rounding, ValueRule, WorkEvent, is_array};
 use serde_json::json;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 #[derive(clap::Args)]
 struct Files {
@@ -71,10 +69,6 @@ pub(super) fn round(arguments: &Round) -> Result<Ending> {
     files.apply(&ValueRule::Round(arguments.rule))
 }
 
-fn is_array(path: &Path) -> bool {
-    path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("npy"))
-}
-
 impl Files {
     fn apply(&self, rule: &ValueRule) -> Result<Ending> {
         if is_array(&self.input) { self.array(rule) } else { self.images(rule) }
@@ -84,11 +78,7 @@ impl Files {
         if self.white.is_some() {
             bail!("--white is for images; the values of an array are taken as they are");
         }
-        if !is_array(&self.out) {
-            bail!("an array becomes an array; give an OUT that ends in .npy, not {}", self.out.display());
-        }
-        let result = rule.on_array(&read_npy(&self.input)?).with_context(|| self.input.display().to_string())?;
-        write_npy(&self.out, &result)?;
+        let result = rule.on_array_file(&self.input, &self.out)?;
         let dtype = result.dtype().name();
         match self.json {
             true => Json::line(json!({
@@ -105,33 +95,23 @@ impl Files {
         if !(white > 0.0 && white.is_finite()) {
             bail!("--white must be greater than 0");
         }
-        let jobs = files::jobs(&self.input, &self.out, None)?;
-        let mut failed = 0;
-        for job in &jobs {
-            if let Err(error) = self.image(job, rule, white) {
-                eprintln!("failed: {}: {}", job.image.display(), hints::with_flags(&error.to_string()));
-                failed += 1;
+        let mut show = |event: WorkEvent| match event {
+            WorkEvent::Failed(sentence) => eprintln!("failed: {}", hints::with_flags(&sentence)),
+            WorkEvent::Written { image, out, dims: [height, width, channels], dtype, .. } if self.json => {
+                Json::line(json!({
+                    "event": "image", "in": image, "out": out, "width": width, "height": height, "channels": channels,
+                    "dtype": dtype.name(), "rule": rule.to_string(),
+                }));
             }
-        }
+            WorkEvent::Written { .. } => {}
+        };
+        let Processed { images, failed, .. } = rule.on_files(&self.input, &self.out, white, &mut show)?;
         if !self.json {
-            line(format_args!("{rule}: {} image(s), written to {}", jobs.len() - failed, self.out.display()));
+            line(format_args!("{rule}: {} image(s), written to {}", images - failed, self.out.display()));
         }
         match failed {
             0 => Ok(Ending::Done),
-            _ => bail!("{failed} of {} images failed; they are listed above", jobs.len()),
+            _ => bail!("{failed} of {images} images failed; they are listed above"),
         }
-    }
-
-    fn image(&self, job: &Job, rule: &ValueRule, white: f32) -> octant_process::Result<()> {
-        let result = rule.on_image(&files::read(&job.image)?, white)?;
-        files::write(&job.out, &result)?;
-        if self.json {
-            let [height, width, channels] = result.dims();
-            Json::line(json!({
-                "event": "image", "in": job.image, "out": job.out, "width": width, "height": height, "channels": channels,
-                "dtype": result.dtype().name(), "rule": rule.to_string(),
-            }));
-        }
-        Ok(())
     }
 }

@@ -1,12 +1,13 @@
 //! What `octant plan` prints: rows on standard output, and on a terminal one line below them about what is being compiled.
 
-use super::text::{self, details, line};
 use crate::hints;
 use crate::output::{self, Json, duration};
-use octant_plan::{PlanObserver, PlanRequest, PlanRow, Turn, fastest_and_cheapest};
+use octant_plan::text::{self, details, line};
+use octant_plan::{PlanObserver, PlanProgress, PlanRequest, PlanRow, Turn, fastest_and_cheapest};
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::io::{IsTerminal, Write};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// The rows so far. Only one thread has it, so no line is printed into another.
 pub(super) struct PlanTable<'a> {
@@ -16,32 +17,14 @@ pub(super) struct PlanTable<'a> {
     train: &'a dyn Fn(usize) -> String,
     /// Whether the line about what is being compiled is shown.
     live: bool,
-    machines: Vec<Entry>,
-    begun: Instant,
+    progress: PlanProgress,
+    /// The batch of the compiled row of a machine that was printed before its largest batch was known.
+    shown: BTreeMap<String, usize>,
     /// JSON rows are printed in the order of the machines; so many were.
     printed: usize,
     /// Whether it was printed how many images an epoch has.
     epoch_is_known: bool,
 }
-
-/// What is known of one machine.
-struct Entry {
-    target: String,
-    row: Option<PlanRow>,
-    /// Our own estimate, before any compiler.
-    estimate: Option<PlanRow>,
-    /// The batch of the compiled row that was printed.
-    shown: Option<usize>,
-    /// There is at least one compiled row.
-    compiled: bool,
-    finished: bool,
-    /// What is being compiled, and since when.
-    current: Option<(String, Instant)>,
-    left: usize,
-}
-
-/// Turns of a board that has had none: the step, two to find the largest batch, the evaluation.
-const TURNS: usize = 4;
 
 impl PlanObserver for PlanTable<'_> {
     fn noted(&mut self, note: String) {
@@ -51,59 +34,30 @@ impl PlanObserver for PlanTable<'_> {
     fn estimated(&mut self, row: PlanRow) {
         self.head(&row);
         self.show(&row, "estimate");
-        let is_all = row.complete;
-        self.of(&row.target.clone(), |entry| {
-            (entry.estimate, entry.row, entry.finished) = (Some(row.clone()), Some(row), is_all);
-            entry.left = if is_all { 0 } else { entry.left };
-        });
+        self.progress.estimated(&row);
     }
 
     fn began(&mut self, machine: &str, what: String) {
-        self.of(machine, |entry| entry.current = Some((what, Instant::now())));
+        self.progress.began(machine, what);
         self.tick();
     }
 
     fn compiled(&mut self, turn: Turn) {
-        let Turn { row, next, left } = turn;
-        let finished = next.is_none();
-        let Some(entry) = self.machines.iter().find(|entry| entry.target == row.target) else { return };
-        let (shown, estimate) = (entry.shown, entry.estimate.clone());
-        self.head(&row);
-        if !self.json && shown.is_none() && !finished {
-            // Before the search, the largest batch lies on a line through the first compilation.
-            self.show(&row, "compiler; largest batch still estimated");
-            self.of(&row.target, |entry| entry.shown = row.batch_size);
-        } else if !self.json && finished {
-            // A row that was printed already is not printed again: only what is new.
-            let is_shown = row.error.is_none() && shown.is_some() && shown == row.batch_size;
-            match row.largest_batch.filter(|_| is_shown) {
-                Some(largest) => self.print(&format!("{:<7} largest batch that fits, compiled: {largest}", row.target)),
-                None => self.show(&row, "compiler"),
-            }
-            details(&row, estimate.as_ref()).iter().for_each(|line| self.print(line));
-            if let (Some(count), Some(batch)) = (row.saved, row.batch_size) {
-                let command = (self.train)(batch);
-                self.print(&format!(
-                    "        {count} programs are stored; on the board, this starts at once: {command}"
-                ));
-            }
-        }
-        self.of(&row.target.clone(), |entry| {
-            (entry.row, entry.compiled, entry.finished, entry.left, entry.current) =
-                (Some(row), true, finished, left, None);
-        });
-        if self.json {
-            while self.machines.get(self.printed).is_some_and(|entry| entry.finished) {
-                self.json_row(self.printed);
-                self.printed += 1;
-            }
+        self.head(&turn.row);
+        self.progress.compiled(&turn);
+        match self.json {
+            true => self.finished_rows(),
+            false => self.compiled_row(&turn),
         }
     }
 
     /// The line about what is being compiled.
     fn tick(&mut self) {
         if self.live {
-            eprint!("\r\x1b[2K{}", output::shortened(&self.under_way()));
+            let (seconds, left) = (self.progress.elapsed().as_secs(), self.progress.left());
+            let current = self.progress.under_way().join(" | ");
+            let text = format!("{seconds} s, at most {left} compilations left; Ctrl-C keeps what is known | {current}");
+            eprint!("\r\x1b[2K{}", output::shortened(&text));
             let _ = std::io::stderr().flush();
         }
     }
@@ -116,20 +70,9 @@ impl<'a> PlanTable<'a> {
         targets: &[String],
         train: &'a dyn Fn(usize) -> String,
     ) -> PlanTable<'a> {
-        let entry = |target: &String| Entry {
-            target: target.clone(),
-            row: None,
-            estimate: None,
-            shown: None,
-            compiled: false,
-            finished: false,
-            current: None,
-            left: if request.quick { 2 } else { TURNS },
-        };
-        let machines = targets.iter().map(entry).collect();
         let live = !json && std::io::stderr().is_terminal();
-        let begun = Instant::now();
-        let table = PlanTable { json, request, train, live, machines, begun, printed: 0, epoch_is_known: false };
+        let (progress, shown) = (PlanProgress::new(request, targets), BTreeMap::new());
+        let table = PlanTable { json, request, train, live, progress, shown, printed: 0, epoch_is_known: false };
         if !json {
             let recipe = &request.recipe;
             let precision = recipe.step.precision.dtype();
@@ -150,72 +93,66 @@ impl<'a> PlanTable<'a> {
         !self.request.prices.is_empty()
     }
 
-    fn under_way(&self) -> String {
-        let current = self.machines.iter().filter_map(|entry| {
-            let (what, since) = entry.current.as_ref()?;
-            Some(format!("{}: {what} for {} s", entry.target, since.elapsed().as_secs()))
-        });
-        let current: Vec<String> = current.collect();
-        let left: usize = self.machines.iter().map(|entry| entry.left).sum();
-        let seconds = self.begun.elapsed().as_secs();
-        format!("{seconds} s, at most {left} compilations left; Ctrl-C keeps what is known | {}", current.join(" | "))
+    /// What a compilation has added to what was printed of its machine.
+    fn compiled_row(&mut self, turn: &Turn) {
+        let row = &turn.row;
+        let shown = self.shown.get(&row.target).copied();
+        if turn.next.is_some() {
+            if shown.is_none() {
+                // Before the search, the largest batch lies on a line through the first compilation.
+                self.show(row, "compiler; largest batch still estimated");
+                self.shown.extend(row.batch_size.map(|batch| (row.target.clone(), batch)));
+            }
+            return;
+        }
+        // A row that was printed already is not printed again: only what is new.
+        let is_shown = row.error.is_none() && shown.is_some() && shown == row.batch_size;
+        match row.largest_batch.filter(|_| is_shown) {
+            Some(largest) => self.print(&format!("{:<7} largest batch that fits, compiled: {largest}", row.target)),
+            None => self.show(row, "compiler"),
+        }
+        let machine = self.progress.machines().iter().find(|machine| machine.name == row.target);
+        let estimate = machine.and_then(|machine| machine.estimate.as_ref());
+        details(row, estimate).iter().for_each(|line| self.print(line));
+        if let (Some(count), Some(batch)) = (row.saved, row.batch_size) {
+            let command = (self.train)(batch);
+            self.print(&format!("        {count} programs are stored; on the board, this starts at once: {command}"));
+        }
+    }
+
+    /// JSON rows of machines that are finished, in their order.
+    fn finished_rows(&mut self) {
+        while self.progress.machines().get(self.printed).is_some_and(|machine| machine.finished) {
+            self.json_row(self.printed);
+            self.printed += 1;
+        }
     }
 
     /// The last lines, once nothing is being compiled.
     pub fn close(&mut self, finished: bool) {
         self.wipe();
         self.live = false;
+        let rows = self.progress.rows();
         if self.json {
-            (self.printed..self.machines.len()).for_each(|index| self.json_row(index));
+            (self.printed..self.progress.machines().len()).for_each(|index| self.json_row(index));
         } else {
-            let rows: Vec<&PlanRow> = self.machines.iter().filter_map(|entry| entry.row.as_ref()).collect();
-            let both = self.machines.iter().any(|entry| entry.compiled && entry.estimate.is_some());
-            text::notes(&rows, both, self.request).iter().for_each(|note| self.print(note));
-            self.advice().iter().for_each(|advice| self.print(advice));
+            let notes = text::notes(&rows, self.progress.has_both(), self.request);
+            notes.iter().chain(&advice(&rows)).for_each(|line| self.print(line));
         }
         if !finished {
-            eprintln!("octant: stopped; {}", self.summary());
+            eprintln!("octant: stopped; {}", self.progress.summary());
         }
-    }
-
-    /// Which machine is the fastest, and which the cheapest.
-    fn advice(&self) -> Option<String> {
-        let rows: Vec<&PlanRow> = self.machines.iter().filter_map(|entry| entry.row.as_ref()).collect();
-        let ((seconds, fastest), cheapest) = fastest_and_cheapest(&rows)?;
-        let time = duration(Duration::from_secs_f64(seconds));
-        Some(match cheapest {
-            Some((price, name)) => format!("Fastest: {fastest}, {time}. Cheapest: {name}, {price:.2} for the run."),
-            None => format!("Fastest: {fastest}, {time} for the run. --price NAME=PER_HOUR,… shows the cheapest."),
-        })
-    }
-
-    /// How far every machine came.
-    fn summary(&self) -> String {
-        let state = |entry: &Entry| match entry {
-            Entry { finished: true, .. } => format!("{} is complete", entry.target),
-            Entry { compiled: true, .. } => format!("the largest batch of {} is an estimate", entry.target),
-            Entry { row: None, .. } => format!("nothing is known of {}", entry.target),
-            Entry { .. } => format!("{} is an estimate", entry.target),
-        };
-        self.machines.iter().map(state).collect::<Vec<_>>().join(", ")
     }
 
     /// Machines that could not be planned.
     pub fn failed(&self) -> Vec<&str> {
-        let failed = |entry: &&Entry| entry.row.as_ref().is_some_and(|row| row.error.is_some());
-        self.machines.iter().filter(failed).map(|entry| entry.target.as_str()).collect()
-    }
-
-    fn of(&mut self, target: &str, change: impl FnOnce(&mut Entry)) {
-        if let Some(entry) = self.machines.iter_mut().find(|entry| entry.target == target) {
-            change(entry);
-        }
+        self.progress.failed()
     }
 
     /// The compiled row of a machine as JSON; estimates were printed at once.
     fn json_row(&self, index: usize) {
-        let entry = &self.machines[index];
-        if let Some(row) = entry.row.as_ref().filter(|_| entry.compiled) {
+        let machine = &self.progress.machines()[index];
+        if let Some(row) = machine.row.as_ref().filter(|_| machine.compiled) {
             Json::line(self.to_json(row));
         }
     }
@@ -243,4 +180,14 @@ impl<'a> PlanTable<'a> {
             eprint!("\r\x1b[2K");
         }
     }
+}
+
+/// Which machine is the fastest, and which the cheapest.
+fn advice(rows: &[&PlanRow]) -> Option<String> {
+    let ((seconds, fastest), cheapest) = fastest_and_cheapest(rows)?;
+    let time = duration(Duration::from_secs_f64(seconds));
+    Some(match cheapest {
+        Some((price, name)) => format!("Fastest: {fastest}, {time}. Cheapest: {name}, {price:.2} for the run."),
+        None => format!("Fastest: {fastest}, {time} for the run. --price NAME=PER_HOUR,… shows the cheapest."),
+    })
 }

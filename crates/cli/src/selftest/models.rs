@@ -4,6 +4,7 @@ use super::{Arguments, Progress, describe, finish};
 use crate::output::Json;
 use crate::{Ending, device};
 use anyhow::{Result, bail};
+use octant_conformance::Report;
 use octant_predict::{BatchCheck, check_model};
 use octant_zoo::ModelEntry;
 use octant_zoo::registry::smallest_of_families;
@@ -48,16 +49,13 @@ pub(super) fn run(arguments: &Arguments) -> Result<Ending> {
     if !arguments.json {
         println!("predicting with {} models in {name} on {described}", entries.len());
     }
-    let mut progress = Progress { as_json: arguments.json, passed: 0, failures: Vec::new() };
+    let mut progress = Progress::new(arguments.json);
     for entry in entries {
         let begun = Instant::now();
         let show = &mut |check| show(entry, &check, arguments.json);
         let checks = check_model(entry, &backend, precision, batches, show).into_iter().zip(batches);
-        let failed = |(check, batch): (Result<(), String>, &usize)| {
-            Some((format!("{} at batch {batch}", entry.name), check.err()?))
-        };
-        let failures: Vec<(String, String)> = checks.filter_map(failed).collect();
-        progress.group(entry.name, batches.len() - failures.len(), failures, begun.elapsed());
+        let named = checks.map(|(check, batch)| (format!("{} at batch {batch}", entry.name), check));
+        progress.group(entry.name, Report::of_checks(named, begun.elapsed()));
     }
     finish(&described, &progress, &[])
 }

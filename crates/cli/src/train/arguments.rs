@@ -1,9 +1,10 @@
 //! The flags of `train`, and how they are written into the recipe.
 
 use super::processes::ProcessFlags;
-use crate::compiling;
 use crate::flags::RecipeFlags;
 use anyhow::{Context, Result, bail};
+use octant_cluster::signals;
+use octant_events::units;
 use octant_recipe::flags::{PhaseLengths, apply_lengths};
 use octant_run::TrainJob;
 use std::path::PathBuf;
@@ -126,7 +127,7 @@ impl Arguments {
             time: self.time.as_deref().map(|text| time("time", text)).transpose()?,
             profile: self.profile,
             dump: self.dump.clone(),
-            stop: compiling::stop_flag().into(),
+            stop: signals::stop_flag().into(),
             ..TrainJob::from_table(table, usual)?
         })
     }
@@ -148,13 +149,6 @@ impl Arguments {
 
 /// `9h`, `30m`, `90s`, `1h30m`.
 pub(crate) fn time(flag: &str, text: &str) -> Result<Duration> {
-    let part = |part: &str| {
-        let (number, unit) = part.split_at_checked(part.len().checked_sub(1)?)?;
-        let scale = [("h", 3600.0), ("m", 60.0), ("s", 1.0)].into_iter().find(|(name, _)| *name == unit)?.1;
-        let number: f64 = number.parse().ok()?;
-        Duration::try_from_secs_f64(number * scale).ok()
-    };
-    let sum: Option<Duration> = text.split_inclusive(['h', 'm', 's']).map(part).sum();
-    sum.filter(|_| !text.is_empty())
+    units::parse_duration(text)
         .with_context(|| format!("--{flag} {text}: write hours, minutes or seconds, such as 9h, 1h30m or 90s"))
 }

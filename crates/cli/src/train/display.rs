@@ -1,13 +1,12 @@
 //! Text and JSON output of a run while it trains.
 
 use super::{interrupt, summary};
-use crate::metrics::{metric, number, show};
 use crate::output::{Bar, Json, bytes, count, duration, fitting, line};
 use crate::style;
 use crate::{hints, timeline};
-use octant_run::{Observer, Pace, PhaseStart, RunEvent};
+use octant_events::units::{self, metric, number};
+use octant_run::{Observer, Pace, RunEvent, leading_metrics};
 use octant_runtime::MemoryUse;
-use octant_train::Metric;
 use octant_train::run::{EpochReport, PhaseMemory, StepReport};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -87,14 +86,7 @@ impl Display {
                 line(&start.device);
             }
             RunEvent::Planned(phases) => self.planned(phases),
-            RunEvent::Phase(phase) => {
-                let PhaseStart { name, variables, frozen, .. } = phase;
-                let made = if phase.from_cache { "loaded" } else { "compiled" };
-                let (seconds, peak) = (duration(phase.compile_time), bytes(phase.peak_bytes));
-                line(format_args!(
-                    "{name}: {variables} variables, step {made} in {seconds}, {peak} at the peak, {frozen}"
-                ));
-            }
+            RunEvent::Phase(phase) => line(phase),
             RunEvent::EpochBegins { epoch, epochs, steps, .. } => {
                 self.bar = Some(Bar::new(format!("epoch {epoch}/{epochs}"), *steps));
             }
@@ -135,7 +127,11 @@ impl Display {
         let memory = memory_text(&report.memory).map(|text| format!("  {text}")).unwrap_or_default();
         bar.draw(
             report.done,
-            &format!("{}{left}  {speed:.0} images/s  lr {}{memory}", show(&report.metrics), number(report.rate)),
+            &format!(
+                "{}{left}  {speed:.0} images/s  lr {}{memory}",
+                units::metrics(&report.metrics),
+                number(report.rate)
+            ),
         );
     }
 
@@ -160,30 +156,16 @@ impl Display {
         let EpochReport { epoch, epochs, metrics, times, .. } = report;
         let width = epochs.to_string().len();
         let start = style::bold(format_args!("epoch {epoch:>width$}/{epochs}"));
-        let mut parts: Vec<String> = figures(metrics, &self.best)
+        let mut parts: Vec<String> = leading_metrics(metrics, &self.best, 3)
             .into_iter()
             .map(|(name, value)| match *name == self.best {
-                true => format!("{name} {}", style::good(metric(name, value))),
-                false => format!("{name} {}", metric(name, value)),
+                true => format!("{name} {}", style::good(metric(name, *value))),
+                false => format!("{name} {}", metric(name, *value)),
             })
             .collect();
         parts.push(format!("{:.0} images/s", times.images_per_second()));
         fitting(&start, &parts)
     }
-}
-
-/// Those metrics of an epoch that matter most, in their own order: the loss of training and of validation, and what the best
-/// epoch is chosen by; others where these are missing.
-fn figures<'a>(metrics: &'a [Metric], best: &str) -> Vec<(&'a String, f64)> {
-    const MOST: usize = 3;
-    let own = best.strip_prefix("val_").unwrap_or(best);
-    let rank = |name: &str| [best, "loss", "val_loss", own].iter().position(|wanted| *wanted == name).unwrap_or(4);
-    let mut order: Vec<usize> =
-        (0..metrics.len()).filter(|&index| !metrics[index].1.is_nan() || rank(&metrics[index].0) < 2).collect();
-    order.sort_by_key(|&index| rank(&metrics[index].0));
-    order.truncate(MOST);
-    order.sort_unstable();
-    order.into_iter().map(|index| (&metrics[index].0, metrics[index].1)).collect()
 }
 
 impl Observer for Display {
@@ -217,33 +199,4 @@ impl Observer for Display {
 fn memory_text(memory: &[MemoryUse]) -> Option<String> {
     let used: Vec<String> = memory.iter().map(|memory| bytes(memory.used)).collect();
     (!used.is_empty()).then(|| format!("{} memory", used.join(", ")))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn named(metrics: &[(&str, f64)]) -> Vec<Metric> {
-        metrics.iter().map(|(name, value)| (name.to_string(), *value)).collect()
-    }
-
-    #[test]
-    fn the_metrics_that_matter_are_shown() {
-        let names = |metrics: &[Metric], best: &str| {
-            figures(metrics, best).into_iter().map(|(name, _)| name.clone()).collect::<Vec<_>>().join(" ")
-        };
-        let all = named(&[
-            ("loss", 0.5),
-            ("accuracy", 0.8),
-            ("f1", 0.7),
-            ("val_loss", 0.6),
-            ("val_accuracy", 0.7),
-            ("val_f1", 0.6),
-        ]);
-        assert_eq!(names(&all, "val_accuracy"), "loss val_loss val_accuracy");
-        assert_eq!(names(&all[..3], "val_accuracy"), "loss accuracy f1", "an epoch without a validation");
-        assert_eq!(names(&named(&[("loss_g", 1.0), ("loss_d", 2.0)]), "val_loss"), "loss_g loss_d");
-        let diverged = named(&[("loss", f64::NAN), ("accuracy", 0.1), ("val_loss", f64::NAN)]);
-        assert_eq!(names(&diverged, "val_accuracy"), "loss accuracy");
-    }
 }

@@ -3,6 +3,7 @@
 
 use crate::compiling::{self, end};
 use crate::output::clear_line;
+use octant_cluster::signals;
 use octant_run::RunEvent;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -29,12 +30,9 @@ pub(crate) fn note(event: &RunEvent, run: &Path) {
 
 /// Watches for signals on a thread of its own.
 pub(super) fn watch() -> std::io::Result<()> {
-    compiling::count_signals(&[libc::SIGINT, libc::SIGTERM])?;
-    #[cfg(unix)]
-    compiling::count_signals(&[compiling::NOTICE])?;
+    signals::count()?;
     // When the output is closed, the run ends as on Ctrl-C: with a checkpoint.
-    #[cfg(unix)]
-    signal_hook::flag::register(libc::SIGPIPE, compiling::stop_flag())?;
+    signals::stop_with_the_reader()?;
     std::thread::Builder::new().name("signals".into()).spawn(handle_signals).map(drop)
 }
 
@@ -43,7 +41,7 @@ fn handle_signals() {
     let mut handled = 0;
     loop {
         std::thread::sleep(GLANCE);
-        let count = compiling::signals();
+        let count = signals::counted();
         if count == handled {
             continue;
         }
@@ -67,22 +65,11 @@ fn handle_signals() {
 fn lost(run: &Path) -> String {
     let step = STEP.load(Ordering::Relaxed);
     let (again, path) = ("resumes from there", run.display());
-    match saved_step(run) {
+    match octant_run::saved_step(run) {
         Some(saved) if saved >= step => format!("; nothing up to step {saved} is lost: `octant train {path}` {again}"),
         Some(saved) => {
             format!("; what came after step {saved}, {} steps, is lost: `octant train {path}` {again}", step - saved)
         }
         None => format!("; there was no checkpoint yet, so all {step} steps are lost"),
     }
-}
-
-/// The step of the newest checkpoint, whose files are not read for this.
-fn saved_step(run: &Path) -> Option<u64> {
-    let read = |name: &str| -> Option<u64> {
-        let text = std::fs::read_to_string(run.join("checkpoints").join(name).join("progress.toml")).ok()?;
-        let table: toml::Table = text.parse().ok()?;
-        u64::try_from(table.get("step")?.as_integer()?).ok()
-    };
-    // Between two renames only the backup has a name.
-    ["last", "last.bak"].into_iter().find_map(read)
 }

@@ -1,14 +1,11 @@
 //! One process of several: joining the others, what is logged where, and how it ends with them.
 
-use super::rank_log::RankLog;
-use crate::{Ending, compiling};
+use crate::{Ending, hints, launch};
 use anyhow::{Context, Result, bail};
-use octant_cluster::{Cluster, Failure, Given, JoinOptions, Limits, Place, StoreError, Variables};
-use octant_run::RunError;
-use std::io::Write;
+use octant_cluster::{Cluster, Failure, Given, JoinOptions, Limits, Place, RankLog, exit_now, signals};
+use octant_run::{RunError, RunEvent};
 use std::path::Path;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use std::time::Duration;
+use std::sync::{Arc, OnceLock};
 
 /// Whether processes train together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -46,22 +43,8 @@ pub(crate) struct ProcessFlags {
 impl ProcessFlags {
     /// Where this process belongs; none where it trains alone.
     fn place(&self) -> Result<Option<Place>> {
-        let given = self.given();
-        let is_named = !given.is_empty();
-        let place = match self.nodes {
-            Some(Nodes::None) if is_named => {
-                bail!(
-                    "--nodes none trains alone, so --node-id, --num-nodes and --coordinator have no effect; remove them"
-                )
-            }
-            Some(Nodes::None) => return self.alone(),
-            Some(Nodes::Auto) => Place::of_environment(&given)?,
-            None if is_named => Place::of_environment(&given)?,
-            None => {
-                refuse_forgotten(&variables())?;
-                return self.alone();
-            }
-        };
+        let together = self.nodes.map(|nodes| nodes == Nodes::Auto);
+        let Some(place) = Place::chosen(together, &self.given())? else { return self.alone() };
         if place.ranks == 1 {
             eprintln!("note: there is one process only ({place}), so it trains alone");
             return Ok(None);
@@ -88,7 +71,6 @@ impl ProcessFlags {
         let Some(place) = self.place()? else { return Ok(None) };
         eprintln!("{place}: joining");
         let mut options = JoinOptions::new(end_with_the_others);
-        options.restarted = super::restarts::is_restarted();
         if let Some(text) = &self.join_timeout {
             options.time_out = super::arguments::time("join-timeout", text)?;
         }
@@ -100,27 +82,27 @@ impl ProcessFlags {
     }
 }
 
-fn variables() -> Variables {
-    std::env::vars_os()
-        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
-        .collect()
-}
-
-/// A launcher that started several processes means one run of them, or forgot that they would all do the same.
-fn refuse_forgotten(variables: &Variables) -> Result<()> {
-    match Place::find(&Given::default(), variables) {
-        Ok(place) if place.ranks > 1 => bail!(
-            "this is rank {} of {} that {} started: give --nodes auto to train together, or --nodes none to train alone",
-            place.rank,
-            place.ranks,
-            place.launcher
-        ),
-        _ => Ok(()),
-    }
+/// Runs the same command as a process of its own, again after each loss.
+pub(crate) fn supervise(restarts: u32) -> Result<Ending> {
+    signals::count().context("cannot watch for signals")?;
+    let again = || {
+        let mut command = launch::command();
+        command.args(launch::words().skip(1));
+        command
+    };
+    let status = octant_cluster::supervise(restarts, again, &mut |lost| eprintln!("octant: {lost}"))?;
+    Ok(match status.code() {
+        Some(0) => Ending::Done,
+        Some(code) => Ending::Code(u8::try_from(code).unwrap_or(1)),
+        #[cfg(unix)]
+        None => Ending::Interrupted(std::os::unix::process::ExitStatusExt::signal(&status).unwrap_or(libc::SIGKILL)),
+        #[cfg(not(unix))]
+        None => Ending::Code(1),
+    })
 }
 
 /// The log of this process, where there are several, for the thread that ends it.
-static LOG: OnceLock<Mutex<RankLog>> = OnceLock::new();
+static LOG: OnceLock<RankLog> = OnceLock::new();
 
 /// From now on what this process prints and reports goes to its own file below the run directory too; of all but the first
 /// process to that file alone.
@@ -133,63 +115,49 @@ pub(crate) fn log_to(cluster: &Cluster, run: &Path) -> Result<()> {
         log.redirect().context("the output cannot be redirected to a file")?;
     }
     // A second one would be a second run of this process.
-    let _ = LOG.set(Mutex::new(log));
+    let _ = LOG.set(log);
     Ok(())
 }
 
-/// Logs an event or a sentence.
-pub(crate) fn log(write: impl FnOnce(&mut RankLog)) {
-    if let Some(log) = LOG.get() {
-        write(&mut log.lock().unwrap_or_else(PoisonError::into_inner));
+/// Logs an event.
+pub(crate) fn log_event(event: &RunEvent) {
+    let Some(log) = LOG.get() else { return };
+    for text in event.log_lines() {
+        match event {
+            RunEvent::Message(_) | RunEvent::Warning(_) => log.line(&hints::with_flags(&text)),
+            _ => log.line(&text),
+        }
     }
 }
 
-/// Called by the heartbeat when the run cannot continue. The other threads may wait inside of a step for ever.
+/// Called by the heartbeat when the run cannot continue. The other threads may wait inside of a step for ever, and destructors
+/// for the device.
 fn end_with_the_others(failure: Failure) {
     let text = format!("octant: {}; this process ends with code {}", failure.sentence, failure.exit.number());
-    log(|log| {
+    if let Some(log) = LOG.get() {
         log.line(&text);
-        log.tell_launcher(&text);
-    });
+        log.notify_launcher(&text);
+    }
     eprintln!("{text}");
-    let _ = std::io::stdout().flush();
-    // SAFETY: nothing runs after this call, and it touches no memory of ours. Destructors would wait for the device.
-    unsafe { libc::_exit(failure.exit.number().into()) }
+    exit_now(failure.exit.number())
 }
 
-/// Tells the other processes how this one ended, and returns how all of them do.
+/// Reports to the other processes how this one ended, and returns how all of them do.
 pub(crate) fn ended(cluster: Option<&Cluster>, outcome: Result<Ending>) -> Result<Ending> {
     let Some(cluster) = cluster else { return outcome };
     let outcome = match outcome {
-        Ok(Ending::Interrupted(signal)) => Ok(Ending::Interrupted(agreed_signal(cluster, signal))),
+        Ok(Ending::Interrupted(signal)) => Ok(Ending::Interrupted(cluster.agreed_signal(signals::received(), signal))),
         outcome => outcome,
     };
-    match outcome {
-        Ok(ending) => {
-            cluster.watch().end(Ok(()));
-            Ok(ending)
-        }
+    match &outcome {
+        Ok(_) => cluster.watch().end(Ok(())),
         Err(error) => {
-            let sentence = crate::sentence(&error);
-            log(|log| log.tell_launcher(&format!("octant: {sentence}")));
+            let sentence = crate::sentence(error);
+            if let Some(log) = LOG.get() {
+                log.notify_launcher(&format!("octant: {sentence}"));
+            }
             cluster.watch().end(Err(sentence));
-            Err(error)
         }
     }
-}
-
-/// The signal that ended the run, which may have come to another process.
-fn agreed_signal(cluster: &Cluster, signal: i32) -> i32 {
-    const KEY: &str = "run/signal";
-    const PATIENCE: Duration = Duration::from_secs(5);
-    if compiling::has_signal() {
-        match cluster.store().put(KEY, signal.to_string().as_bytes()) {
-            Ok(()) => return signal,
-            // Another process was signaled first: all end alike.
-            Err(StoreError::AlreadyExists(_)) => {}
-            Err(_) => return signal,
-        }
-    }
-    let agreed = cluster.store().get(KEY, PATIENCE).ok();
-    agreed.and_then(|text| String::from_utf8(text).ok()?.parse().ok()).unwrap_or(signal)
+    outcome
 }

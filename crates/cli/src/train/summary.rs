@@ -1,11 +1,10 @@
 //! The last words of a run.
 
-use crate::metrics::{number, show as metrics_text};
-use crate::output::{Json, count, duration, line};
+use crate::output::{Json, count, line};
 use crate::style;
+use octant_events::units::{self, number};
 use octant_run::{NextStep, RunOutcome};
 use octant_train::Metric;
-use octant_train::run::ProgramReport;
 use serde_json::json;
 use std::path::Path;
 
@@ -59,14 +58,14 @@ fn show_text(outcome: &RunOutcome) {
         metrics.iter().cloned().partition(|(name, _)| name.starts_with("val_"));
     for (name, metrics) in [("training", learned), ("validation", validated)] {
         if !metrics.is_empty() {
-            row(name, &metrics_text(&metrics));
+            row(name, &units::metrics(&metrics));
         }
     }
     if let Some(most) = outcome.mistakes(3) {
         row("mistakes", &mistakes(&most));
     }
-    let used = outcome.summary.programs.iter().filter(|program| program.runs > 0);
-    used.enumerate().for_each(|(index, program)| row(if index == 0 { "programs" } else { "" }, &program_line(program)));
+    let programs = outcome.program_lines();
+    programs.iter().enumerate().for_each(|(index, text)| row(if index == 0 { "programs" } else { "" }, text));
     row("weights", &outcome.weights.display().to_string());
     row("plots", &outcome.plots.display().to_string());
     if let Some(best) = &outcome.best {
@@ -118,22 +117,6 @@ fn shell(path: &Path) -> String {
     let text = path.display().to_string();
     let is_plain = |letter: char| letter.is_alphanumeric() || "/._-:".contains(letter);
     if text.chars().all(is_plain) { text } else { format!("'{}'", text.replace('\'', "'\\''")) }
-}
-
-/// What a program cost, in one line.
-fn program_line(program: &ProgramReport) -> String {
-    let made = match (program.compiled, program.loaded) {
-        (compiled, 0) => format!("compiled {}", times(compiled)),
-        (0, loaded) => format!("loaded from the cache {}", times(loaded)),
-        (compiled, loaded) => format!("compiled {}, loaded from the cache {}", times(compiled), times(loaded)),
-    };
-    let each = program.time / u32::try_from(program.runs.max(1)).unwrap_or(u32::MAX);
-    let (compile, each) = (duration(program.compile_time), duration(each));
-    format!("{} {made} in {compile}, {} of {each}", program.name, count(program.runs, "run"))
-}
-
-fn times(count: u64) -> String {
-    if count == 1 { "once".into() } else { format!("{count} times") }
 }
 
 #[cfg(test)]

@@ -145,7 +145,7 @@ fn server(place: &Workplace, words: &[&str]) -> (i32, String, String) {
             (0..100).take_while(|_| opens && !has_opened()).for_each(|_| sleep(Duration::from_millis(20)));
             let address = address.unwrap_or_default();
             out += &match words[0] {
-                "serve" => requests(place, words, &address, token),
+                "serve" => requests(place, &address, token),
                 _ => runs(&address),
             };
             return end(child, words, out, &mut lines);
@@ -195,7 +195,7 @@ fn runs(address: &str) -> String {
 }
 
 /// Responses of a server of networks: what it describes, predictions of a file, two at once, of tensors, of no image.
-fn requests(place: &Workplace, words: &[&str], address: &str, token: Option<String>) -> String {
+fn requests(place: &Workplace, address: &str, token: Option<String>) -> String {
     let port = address.rsplit(':').next().unwrap_or_default().to_string();
     let header = token.map(|token| format!("Authorization: Bearer {token}\r\n")).unwrap_or_default();
     let send = |method: &str, path: &str, host: &str, body: &[u8]| {
@@ -228,13 +228,7 @@ fn requests(place: &Workplace, words: &[&str], address: &str, token: Option<Stri
     out += &send("POST", "/v2/models/net/infer", "127.0.0.1", nine.as_bytes());
     // More than a MiB, and no image.
     out += &send("POST", "/predict", "127.0.0.1", &vec![7; 1_100_000]);
-    // Who comes first decides which requests share a batch, but where the first one waits.
-    if !words.contains(&"--max-delay") {
-        return out;
-    }
-    let metrics = send("GET", "/metrics", "127.0.0.1", &[]);
-    let is_stable = |line: &&str| !["seconds", "memory", "bytes"].iter().any(|part| line.contains(part));
-    out + &metrics.lines().filter(is_stable).collect::<Vec<_>>().join("\n")
+    out
 }
 
 /// Time and size of every file, by which most that were not written are known without reading them.

@@ -89,3 +89,12 @@ fn words_survive_shells_and_yaml() {
     assert_eq!(quoted(""), "''");
     assert_eq!(yaml("a \"b\" \\ \n"), "\"a \\\"b\\\" \\\\ \\u000a\"");
 }
+
+#[test]
+fn every_scheduler_reads_standard_input() {
+    for scheduler in [Scheduler::Slurm, Scheduler::Kubernetes, Scheduler::JobSet, Scheduler::SkyPilot] {
+        let (program, arguments) = scheduler.command();
+        let reads = arguments.is_empty() || ["-", "/dev/stdin"].contains(&arguments[arguments.len() - 1]);
+        assert!(reads, "{program} {arguments:?}");
+    }
+}

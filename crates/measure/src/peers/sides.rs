@@ -2,6 +2,7 @@
 
 use super::turn::Figures;
 use crate::Sample;
+use serde_json::{Map, Value, json};
 
 /// One side of the comparison with a figure per round.
 #[derive(Debug, Clone)]
@@ -15,6 +16,23 @@ pub struct Side {
 }
 
 impl Side {
+    /// The medians as fields of an object, and those of [`Ratio`] to us.
+    pub fn json(&self, ours: &Side) -> Map<String, Value> {
+        let ratio = Ratio::of(ours, self);
+        let fields = [
+            ("side", json!(self.label)),
+            ("images_per_second", self.median(|figures| figures.images_per_second).into()),
+            ("ratio_median", ratio.speed.median().into()),
+            ("ratio_least", ratio.speed.least().into()),
+            ("ratio_greatest", ratio.speed.largest().into()),
+            ("start_to_first_step_s", self.median(|figures| figures.start_to_first).into()),
+            ("peak_rss_bytes", self.median(|figures| figures.peak_bytes).into()),
+            ("start_ratio", ratio.start.into()),
+            ("memory_ratio", ratio.memory.into()),
+        ];
+        fields.into_iter().map(|(key, value)| (key.to_string(), value)).collect()
+    }
+
     pub(crate) fn new(label: &str) -> Side {
         Side { label: label.into(), rounds: Vec::new(), gave_up: None }
     }

@@ -9,6 +9,7 @@ use super::{ExportedFacts, OutputKind};
 use crate::error::{Result, refuse};
 use crate::{Layer, ModelChoice, Network, NetworkFile, Output, PredictOptions, Predictor};
 use octant_archive::Archive;
+use octant_events::number_json;
 use octant_imaging::Image;
 use octant_imaging::geometry::{Border, center_window, crop, pad_to};
 use octant_metrics::boxes::{Suppression, suppress};
@@ -18,6 +19,7 @@ use octant_tensor::{AlignedBytes, Bytes, DType, HostTensor, Shape};
 use octant_train::step::StepOptions;
 use octant_zoo::ModelEntry;
 use octant_zoo::identity::Card;
+use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -42,6 +44,35 @@ pub struct ExportCheck {
     pub beyond_margin: Vec<PathBuf>,
     /// Pixels of masks that differ.
     pub changed_pixels: usize,
+}
+
+/// The largest relative difference of an f32 file that rounding explains.
+const TOLERANCE: f64 = 1e-4;
+
+impl ExportCheck {
+    /// Whether anything differs more than rounding explains, as a sentence. In half precision predictions do change; how many is
+    /// what the check is for.
+    pub fn problem(&self, precision: &str) -> Option<String> {
+        match (precision, self.beyond_margin.len()) {
+            ("f32", 0) if self.difference > TOLERANCE => {
+                Some(format!("outputs differ by more than {TOLERANCE:e}, more than rounding explains"))
+            }
+            ("f32", changed @ 1..) => {
+                Some(format!("{changed} of {} predictions changed beyond what rounding explains", self.images))
+            }
+            _ => None,
+        }
+    }
+
+    /// As an object.
+    pub fn json(&self, precision: &str) -> Value {
+        json!({
+            "event": "done", "runtime": self.runtime, "precision": precision, "images": self.images,
+            "largest_relative_difference": number_json(self.difference), "changed": self.changed,
+            "changed_within_margin": self.within_margin, "changed_pixels": self.changed_pixels,
+            "changed_beyond_margin": self.beyond_margin,
+        })
+    }
 }
 
 /// The network that a file was exported from: the one at `path`, or the one that the file names.

@@ -26,7 +26,7 @@ use octant_recipe::{NormalizationMode, Recipe};
 use octant_train::step::StepOptions;
 use octant_zoo::ModelTask;
 
-pub use calibrated::Calibrated;
+pub use calibrated::{Calibrated, CalibrationData};
 pub use check::{ExportCheck, check_export, exported_network};
 pub use file::{ExportBatch, ExportOptions, ExportTarget, ExportedFile, ExportedProgram};
 pub use int8::{CalibrationOptions, CalibrationReport};

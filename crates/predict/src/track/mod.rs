@@ -16,9 +16,11 @@ use crate::error::{Result, io, refuse};
 use crate::video::Encoder;
 use crate::{Cancel, Output, Predictor, draw};
 use octant_data::write_png_u8;
+use octant_events::metrics_json;
 use octant_metrics::tracks::TrackReport;
 use octant_recipe::TaskOutput;
 use sequence::FrameSource;
+use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
@@ -55,6 +57,28 @@ pub struct TrackSummary {
     pub drawn: Option<PathBuf>,
     /// How good the tracks are, where there is ground truth.
     pub report: Option<TrackReport>,
+}
+
+impl TrackedBox {
+    /// The box as an object, with the names of the detector's classes.
+    pub fn json(&self, names: &[String]) -> Value {
+        let place = self.rectangle;
+        json!({
+            "track": self.track, "class": self.class, "name": names.get(self.class), "score": self.score,
+            "box": [place.x, place.y, place.x + place.width, place.y + place.height],
+        })
+    }
+}
+
+impl TrackSummary {
+    /// What a sequence of that name came to, as an object.
+    pub fn json(&self, name: &str) -> Value {
+        let TrackSummary { frames, tracks, boxes, file, drawn, report } = self;
+        json!({
+            "event": "done", "sequence": name, "frames": frames, "tracks": tracks, "boxes": boxes, "file": file, "drawn": drawn,
+            "metrics": report.map(|report| metrics_json(&report.metrics())),
+        })
+    }
 }
 
 impl Predictor {
@@ -152,5 +176,27 @@ impl Drawing {
                 Ok(path)
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use octant_metrics::boxes::Rectangle;
+
+    #[test]
+    fn boxes_have_corners_and_unknown_classes_no_name() {
+        let rectangle = Rectangle { x: 1.0, y: 2.0, width: 3.0, height: 4.0 };
+        let found = TrackedBox { track: 7, class: 1, rectangle, score: 0.5 };
+        assert_eq!(found.json(&["a".into()])["name"], Value::Null);
+        let value = found.json(&["a".into(), "b".into()]);
+        assert_eq!((&value["name"], &value["box"]), (&json!("b"), &json!([1.0, 2.0, 4.0, 6.0])));
+    }
+
+    #[test]
+    fn a_sequence_without_ground_truth_has_no_metrics() {
+        let summary = TrackSummary { frames: 3, tracks: 1, boxes: 2, file: "a.txt".into(), drawn: None, report: None };
+        let value = summary.json("a");
+        assert_eq!((&value["metrics"], &value["drawn"], &value["frames"]), (&Value::Null, &Value::Null, &json!(3)));
     }
 }

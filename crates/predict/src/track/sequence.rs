@@ -39,6 +39,20 @@ impl FrameSequence {
         Ok(FrameSequence { path: path.to_path_buf(), name, truth, rate })
     }
 
+    /// The sequences at several paths, whose names differ.
+    pub fn find_all(paths: &[PathBuf]) -> Result<Vec<FrameSequence>> {
+        let sequences = paths.iter().map(|path| FrameSequence::find(path)).collect::<Result<Vec<_>>>()?;
+        let mut names: Vec<&str> = sequences.iter().map(|sequence| sequence.name.as_str()).collect();
+        names.sort_unstable();
+        match names.windows(2).find(|pair| pair[0] == pair[1]) {
+            Some(pair) => refuse!(
+                "two sequences are called {}, and their files would be too; follow them into folders of their own",
+                pair[0]
+            ),
+            None => Ok(sequences),
+        }
+    }
+
     /// Starts at the first frame.
     pub(super) fn open(&self) -> Result<FrameSource> {
         if self.path.is_file() {

@@ -1,11 +1,11 @@
-//! The lines of a plan.
+//! A plan as text: a table with a row per machine, what a compiler adds to it, and what its figures are worth.
 
-use crate::output::{bytes, duration, grouped};
-use octant_plan::{BOARD_FACTOR, ImageCount, Machine, PlanRequest, PlanRow};
+use crate::{BOARD_FACTOR, ImageCount, Machine, PlanRequest, PlanRow};
+use octant_events::units::{bytes, duration, grouped};
 use std::time::Duration;
 
 /// How many images an epoch has, and where the number comes from.
-pub(super) fn epoch(row: &PlanRow) -> Option<String> {
+pub fn epoch(row: &PlanRow) -> Option<String> {
     let count = grouped(row.images_per_epoch? as u64);
     Some(match row.images_from.as_ref()? {
         ImageCount::Given => format!("{count} images, as --images says"),
@@ -15,8 +15,8 @@ pub(super) fn epoch(row: &PlanRow) -> Option<String> {
     })
 }
 
-/// The names of the columns.
-pub(super) fn columns(priced: bool) -> String {
+/// The names of the columns; with the cost of a run where there are prices.
+pub fn columns(priced: bool) -> String {
     let cost = if priced { format!(" {:>9}", "cost") } else { String::new() };
     format!(
         "{:<7} {:>6} {:>10} {:>10} {:>8} {:>9} {:>11} {:>12}{cost} {:>11}  source",
@@ -32,8 +32,8 @@ fn time(seconds: Option<f64>) -> String {
     seconds.map_or_else(|| "unknown".into(), |seconds| duration(Duration::from_secs_f64(seconds)))
 }
 
-/// One row.
-pub(super) fn line(row: &PlanRow, source: &str, priced: bool) -> String {
+/// The row of one machine, and where its figures come from.
+pub fn line(row: &PlanRow, source: &str, priced: bool) -> String {
     let target = &row.target;
     if let Some(error) = &row.error {
         return format!("{target:<7} no: {error}");
@@ -55,8 +55,8 @@ pub(super) fn line(row: &PlanRow, source: &str, priced: bool) -> String {
     )
 }
 
-/// What is known of a machine once its compiler is done, below its row.
-pub(super) fn details(row: &PlanRow, estimate: Option<&PlanRow>) -> Vec<String> {
+/// What is known of a machine once its compiler is done, to be shown below its row; compared with our own estimate.
+pub fn details(row: &PlanRow, estimate: Option<&PlanRow>) -> Vec<String> {
     if row.error.is_some() {
         return Vec::new();
     }
@@ -92,7 +92,7 @@ pub(super) fn details(row: &PlanRow, estimate: Option<&PlanRow>) -> Vec<String> 
 }
 
 /// What the figures are worth. `both`: a machine has an estimate and a compiled row.
-pub(super) fn notes(rows: &[&PlanRow], both: bool, request: &PlanRequest) -> Vec<String> {
+pub fn notes(rows: &[&PlanRow], both: bool, request: &PlanRequest) -> Vec<String> {
     let mut notes = Vec::new();
     let machines: Vec<Machine> = rows.iter().filter_map(|row| Machine::named(&row.target).ok()).collect();
     let compiled = rows.iter().any(|row| !row.estimate && row.error.is_none());
@@ -132,4 +132,29 @@ pub(super) fn notes(rows: &[&PlanRow], both: bool, request: &PlanRequest) -> Vec
         );
     }
     notes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_machine_without_a_plan_has_its_reason_in_the_row() {
+        let row = PlanRow::failed("v3-8", "no memory".into());
+        assert_eq!(line(&row, "compiler", true), "v3-8    no: no memory");
+        assert!(details(&row, None).is_empty() && epoch(&row).is_none());
+    }
+
+    #[test]
+    fn a_row_has_a_column_for_the_cost_where_there_are_prices() {
+        let row = PlanRow {
+            error: None,
+            batch_size: Some(64),
+            price_estimate: Some(1.5),
+            ..PlanRow::failed("t4", String::new())
+        };
+        assert!(line(&row, "estimate", true).contains(" 1.50 ") && line(&row, "estimate", false).contains("    64 "));
+        assert!(line(&row, "estimate", false).ends_with("estimate; does not fit"));
+        assert_eq!(columns(true).matches("cost").count(), 1);
+    }
 }

@@ -45,10 +45,11 @@ fn a_small_detector_learns_to_find_boxes() {
     let small = recipe("demo-detect", &[&SMALL[..3], &longer, &adamw].concat());
     let folder = tempfile::tempdir().unwrap();
     let epochs = trained(&small, folder.path(), u64::MAX);
-    let [first, last] = [&epochs[1], epochs.last().unwrap()].map(|epoch| metric(epoch, "val_loss"));
+    // That of validation is small as long as no cell predicts a box.
+    let [first, last] = [&epochs[1], epochs.last().unwrap()].map(|epoch| metric(epoch, "loss"));
     let found = metric(epochs.last().unwrap(), "val_mAP50");
-    println!("val_loss {first} and {last}, val_mAP50 {found}");
-    assert!(found > 0.03 && last < first, "val_loss {first} and {last}, val_mAP50 {found}");
+    println!("loss {first} and {last}, val_mAP50 {found}");
+    assert!(found > 0.03 && last < 0.8 * first, "loss {first} and {last}, val_mAP50 {found}");
 }
 
 #[test]

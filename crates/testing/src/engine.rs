@@ -1,5 +1,5 @@
-//! What runs the programs: the reference evaluator for small networks, in f32 and in double precision, and the CPU
-//! backend for real ones.
+//! What runs the programs: the reference evaluator, where a program is small, and the CPU backend, both in f32 and in double
+//! precision.
 
 use crate::wide::{wide_tensor, widened};
 use octant_cpu::CpuBackend;

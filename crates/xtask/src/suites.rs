@@ -30,7 +30,9 @@ pub struct Suite {
     name: String,
     program: PathBuf,
     arguments: Vec<String>,
-    folder: PathBuf,
+    /// The folder of its package, where it runs. Cargo runs where we do: a build script that reads this variable would be run
+    /// again, and everything above its package compiled again.
+    folder: Option<PathBuf>,
 }
 
 /// What came of it.
@@ -75,7 +77,10 @@ impl Suite {
         // One pipe for both, so that lines stay in order.
         let (mut reader, writer) = std::io::pipe()?;
         let mut command = Command::new(&self.program);
-        command.args(&self.arguments).current_dir(&self.folder).env("CARGO_MANIFEST_DIR", &self.folder);
+        command.args(&self.arguments);
+        if let Some(folder) = &self.folder {
+            command.current_dir(folder).env("CARGO_MANIFEST_DIR", folder);
+        }
         command.envs(variables.iter().map(|(name, value)| (name, value)));
         command.stdin(Stdio::null()).stdout(writer.try_clone()?).stderr(writer);
         let mut child = command.spawn().with_context(|| format!("{} cannot be started", self.program.display()))?;
@@ -139,7 +144,7 @@ pub fn build(variables: &Variables) -> Result<Vec<Suite>> {
         name: "examples in the documentation".into(),
         program: documentation.get_program().into(),
         arguments: documentation.get_args().map(|word| word.to_string_lossy().into_owned()).collect(),
-        folder: std::env::current_dir()?,
+        folder: None,
     };
     let mut suites = vec![documentation];
     for line in messages.lines() {
@@ -163,7 +168,7 @@ fn suite(message: &str) -> Option<Suite> {
     let source = PathBuf::from(text(message, "src_path")?);
     let package = folder.file_name()?.to_string_lossy().into_owned();
     let source = source.strip_prefix(&folder).unwrap_or(&source).display().to_string();
-    Some(Suite { name: format!("{package} {source}"), program, arguments: Vec::new(), folder })
+    Some(Suite { name: format!("{package} {source}"), program, arguments: Vec::new(), folder: Some(folder) })
 }
 
 /// The text of a key in a line of JSON, where it is text; keys that repeat have the first one's.
@@ -195,7 +200,7 @@ mod tests {
             )
         };
         let found = suite(&message(true, "\"/w/target/debug/deps/plan-\\\"1\"")).unwrap();
-        assert_eq!((found.name.as_str(), found.folder.to_str()), ("cli tests/plan.rs", Some("/w/crates/cli")));
+        assert_eq!((found.name.as_str(), found.folder), ("cli tests/plan.rs", Some("/w/crates/cli".into())));
         assert_eq!(found.program.to_str(), Some("/w/target/debug/deps/plan-\"1"));
         assert!(suite(&message(false, "\"/w/target/debug/octant\"")).is_none(), "the program that tests run");
         assert!(suite(&message(true, "null")).is_none());

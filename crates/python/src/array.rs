@@ -11,13 +11,14 @@ use std::any::Any;
 use std::sync::Arc;
 
 /// Elements of one type in memory, row by row. NumPy, PyTorch and JAX read it without a copy: `numpy.asarray(array)`,
-/// `torch.from_dlpack(array)`, `jax.dlpack.from_dlpack(array)`.
+/// `torch.from_dlpack(array)` or `torch.as_tensor(array)`, `jax.dlpack.from_dlpack(array)`; `jax.numpy.asarray(array)` converts
+/// float64 as it does NumPy's arrays.
 ///
 /// ```python
 /// >>> import numpy
 /// >>> array = octant.imaging.resize(numpy.zeros((8, 8), "uint8"), (2, 3))
-/// >>> array.shape, array.dtype, array.tolist()
-/// ((2, 3), 'uint8', [[0, 0, 0], [0, 0, 0]])
+/// >>> array.shape, array.dtype == "uint8", array.tolist()
+/// ((2, 3), True, [[0, 0, 0], [0, 0, 0]])
 ///
 /// ```
 #[pyclass(frozen, module = "octant")]
@@ -65,6 +66,12 @@ impl Array {
         Array { start, shape: Shape::new(T::DTYPE, dims), memory: owner, readonly: true }
     }
 
+    /// An array of the same shape over other memory, which an object of Python keeps.
+    pub fn moved(&self, start: usize, owner: Py<PyAny>) -> Array {
+        let start = std::ptr::with_exposed_provenance(start);
+        Array { memory: Arc::new(owner), start, shape: self.shape.clone(), readonly: false }
+    }
+
     /// A copy, which nobody else holds.
     pub fn copied(&self) -> Array {
         let copy = HostTensor::from_bytes(self.shape.clone(), Bytes::new(AlignedBytes::copy_of(self.bytes())));
@@ -92,7 +99,7 @@ impl Array {
         self.readonly
     }
 
-    fn bytes(&self) -> &[u8] {
+    pub fn bytes(&self) -> &[u8] {
         // SAFETY: the memory holds that many bytes from `start` on, for as long as it is held here.
         unsafe { std::slice::from_raw_parts(self.start, self.shape.bytes()) }
     }

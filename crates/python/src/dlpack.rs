@@ -91,16 +91,18 @@ fn element_type(dtype: DType) -> ElementType {
 /// The device of an array, as `__dlpack_device__` names it.
 pub(crate) const DEVICE: (i32, i32) = (CPU, 0);
 
+/// Whether the consumer understands capsules of version 1, which may say that memory must not be written to.
+pub(crate) fn is_versioned(max_version: Option<(u32, u32)>) -> bool {
+    max_version.is_some_and(|(major, _)| major >= VERSION.major)
+}
+
 /// A capsule over the array's memory, in the newest form that the consumer understands.
 pub(crate) fn export<'py>(
     py: Python<'py>,
     array: &Array,
     max_version: Option<(u32, u32)>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let versioned = max_version.is_some_and(|(major, _)| major >= VERSION.major);
-    // The old form cannot say that memory must not be written to.
-    let copy = (array.is_readonly() && !versioned).then(|| array.copied());
-    let array = copy.as_ref().unwrap_or(array);
+    let versioned = is_versioned(max_version);
     let shape: Vec<i64> = array.shape().iter().map(|&side| side as i64).collect();
     let mut strides = vec![1; shape.len()];
     for axis in (1..shape.len()).rev() {

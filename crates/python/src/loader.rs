@@ -1,6 +1,7 @@
 //! The deterministic loader: what a recipe trains on, batch by batch, for programs that have a training loop of their own.
 
 mod batch;
+mod pinned;
 
 pub(crate) use batch::PyBatch;
 
@@ -37,10 +38,35 @@ pub(crate) struct PyLoader {
     training: bool,
     /// The last batch has fewer rows instead of padding.
     is_short: bool,
+    /// Batches are copied into page-locked memory.
+    is_pinned: bool,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Refuses settings that would change nothing beside the others.
+fn refuse_unread(settings: &Bound<PyDict>, training: bool, has_batch: bool) -> PyResult<()> {
+    for name in settings.keys() {
+        let name: String = name.extract()?;
+        let position = settings::position(&name);
+        match (position.split('.').next().unwrap_or_default(), training) {
+            ("batch_size", _) if has_batch => {
+                return Err(refused("`batch` and `batch_size` are the same; give one of them"));
+            }
+            ("eval_transform", true) => {
+                return Err(refused("`eval_transform` is for part=\"val\"; `transform` is that of either part"));
+            }
+            ("augment" | "phases", false) => {
+                return Err(refused(format!(
+                    "`{name}` is for part=\"train\", and the validation part is not augmented"
+                )));
+            }
+            _ => {}
+        }
+    }
+    Ok(())
 }
 
 /// The recipe whose data, transforms and loader are wanted.
@@ -65,7 +91,7 @@ fn recipe(
     settings::write(
         settings,
         &mut table,
-        &["transform", "batch", "part", "rank", "world_size", "shuffle", "last"],
+        &["transform", "batch", "part", "rank", "world_size", "shuffle", "last", "prefetch", "pin_memory", "recipe"],
         Some(octant_recipe::RecipeReader::Loader),
     )?;
     octant_recipe::check(table).map_err(refused)
@@ -73,7 +99,7 @@ fn recipe(
 
 /// A loader: see `octant.Loader`.
 #[pyfunction]
-#[pyo3(signature = (source, settings, *, recipe=None, transform=None, part="train", batch=None, shuffle=None, last=None, prefetch=4, rank=0, world_size=1))]
+#[pyo3(signature = (source, settings, *, recipe=None, transform=None, part="train", batch=None, shuffle=None, last=None, prefetch=4, rank=0, world_size=1, pin_memory=false))]
 pub(crate) fn open_loader(
     py: Python,
     source: PathBuf,
@@ -87,6 +113,7 @@ pub(crate) fn open_loader(
     prefetch: usize,
     rank: usize,
     world_size: usize,
+    pin_memory: bool,
 ) -> PyResult<PyLoader> {
     refuse_fork()?;
     let training = match part {
@@ -94,6 +121,15 @@ pub(crate) fn open_loader(
         "val" => false,
         other => return Err(refused(format!("there is no part \"{other}\"; use train or val"))),
     };
+    refuse_unread(settings, training, batch.is_some())?;
+    if rank >= world_size {
+        return Err(refused(format!(
+            "`rank` is less than `world_size`, which counts them; {rank} of {world_size} is none"
+        )));
+    }
+    if prefetch == 0 {
+        return Err(refused("`prefetch` is a number of batches of at least 1"));
+    }
     let key = if training { "phases.*.transform" } else { "eval_transform" };
     let transform = transform.map(|steps| to_toml(&steps, "transform")).transpose()?.map(|steps| (key, steps));
     let source = source.to_string_lossy();
@@ -105,6 +141,7 @@ pub(crate) fn open_loader(
         "pad" => (LastBatch::Pad, false),
         other => return Err(refused(format!("`last` is drop, short or pad, not \"{other}\""))),
     };
+    let is_pinned = pin_memory && pinned::is_available(py)?;
     py.detach(|| {
         let data = octant_recipe::data(&recipe, &[], &Library).map_err(refused)?;
         data.remarks.iter().for_each(|remark| log(Level::Warning, remark));
@@ -137,7 +174,7 @@ pub(crate) fn open_loader(
         let config = config.shard(rank, world_size).map_err(refused)?;
         let (images, names) = (dataset.len(), data.classes.clone());
         let loader = Loader::new(dataset, transform, config).map_err(refused)?;
-        Ok(PyLoader { loader, position: Mutex::default(), names, images, training, is_short })
+        Ok(PyLoader { loader, position: Mutex::default(), names, images, training, is_short, is_pinned })
     })
 }
 
@@ -246,6 +283,6 @@ impl BatchIterator {
         let batch = batch.map_err(refused)?;
         let loader = self.loader.get();
         *lock(&loader.position) = loader.loader.sampler().next(batch.position);
-        PyBatch::new(py, batch, loader.is_short).map(Some)
+        PyBatch::new(py, batch, loader.is_short, loader.is_pinned).map(Some)
     }
 }

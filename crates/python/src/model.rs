@@ -29,6 +29,8 @@ pub(crate) struct Model {
     /// The run or file, to open the network once more.
     opening: Opening,
     names: Option<Vec<String>>,
+    /// Which boxes are shown, and which an export with `nms` has.
+    boxes: Suppression,
 }
 
 impl Model {
@@ -112,8 +114,9 @@ pub(crate) fn load(
         ]);
         ignored.map_err(refused)?;
         let device = crate::library::device(device, threads)?;
+        let boxes = options.boxes.clone();
         let predictor = Predictor::new(network, &device, options).map_err(refused)?;
-        Ok(Model { predictor: Arc::new(predictor), opening, names })
+        Ok(Model { predictor: Arc::new(predictor), opening, names, boxes })
     })
 }
 
@@ -201,8 +204,8 @@ impl Model {
     /// >>> import numpy
     /// >>> model = octant.load("resnet-tiny", weights="random", device="cpu")
     /// >>> features = model.features(numpy.zeros((5, 40, 50, 3), "uint8"))
-    /// >>> features.shape, features.dtype
-    /// ((5, 20), 'float32')
+    /// >>> features.shape, features.dtype == "float32"
+    /// ((5, 20), True)
     ///
     /// ```
     #[pyo3(signature = (images, layer="pooled"))]
@@ -218,6 +221,9 @@ impl Model {
     #[pyo3(signature = (batches=vec![1]))]
     fn warm_up(&self, py: Python, batches: Vec<usize>) -> PyResult<()> {
         refuse_fork()?;
+        if batches.contains(&0) {
+            return Err(refused("`batches` are numbers of images that go through the network together, at least 1"));
+        }
         py.detach(|| self.predictor.warm_up(&batches)).map_err(refused)
     }
 
@@ -238,7 +244,8 @@ impl Model {
         Ok(dict)
     }
 
-    /// Writes the network as a file that other runtimes execute, and returns what it takes and returns.
+    /// Writes the network as a file that other runtimes execute, and returns what it takes and returns. With `nms` a detector's file
+    /// returns boxes by the `conf`, `iou` and `max_det` that the model was loaded with.
     ///
     /// ```python
     /// >>> model = octant.load("resnet-tiny", weights="random", device="cpu")
@@ -271,7 +278,7 @@ impl Model {
             layout,
             batch: batch.map_or(ExportBatch::Usual, ExportBatch::Of),
             image_size,
-            boxes: nms.then(Suppression::prediction),
+            boxes: nms.then(|| self.boxes.clone()),
             with_preprocessing,
             weights_beside,
         };

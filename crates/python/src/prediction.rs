@@ -20,8 +20,8 @@ pub(crate) enum Original {
     Image(Image<u8>),
 }
 
-/// What a network predicts of an image. Which of `probabilities`, `labels`, `values`, `mask`, `boxes`, `image` and `features` there is
-/// depends on the network, and `kind` names it; boxes may come with `masks`, `keypoints` or `rotated`. Arrays are read without a copy.
+/// What a network predicts of an image. Which of `probabilities`, `labels`, `values`, `mask`, `boxes` and `image` there is depends on
+/// the network, and `kind` names it; boxes may come with `masks`, `keypoints` or `rotated`. Arrays are read without a copy.
 ///
 /// ```python
 /// >>> import numpy
@@ -46,7 +46,7 @@ fn kind(output: &Output) -> &'static str {
         Output::Mask(_) => "mask",
         Output::Boxes(_) => "boxes",
         Output::Image(_) => "image",
-        Output::Features(_) => "features",
+        // Numbers of layers are no predictions: `Model.features` returns them.
         _ => "other",
     }
 }
@@ -117,7 +117,7 @@ impl PyPrediction {
 
 #[pymethods]
 impl PyPrediction {
-    /// What was predicted: `classes`, `labels`, `values`, `mask`, `boxes`, `image` or `features`.
+    /// What was predicted: `classes`, `labels`, `values`, `mask`, `boxes` or `image`.
     #[getter]
     fn kind(&self) -> &'static str {
         kind(&self.prediction.output)
@@ -294,15 +294,6 @@ impl PyPrediction {
     #[getter]
     fn image(&self) -> PyResult<Array> {
         self.pixels(|output| if let Output::Image(image) = output { Some(image) } else { None }, "image")
-    }
-
-    /// The numbers of a layer.
-    #[getter]
-    fn features(&self) -> PyResult<Array> {
-        match &self.prediction.output {
-            Output::Features(features) => Ok(Array::of_tensor(features.clone()).copied()),
-            _ => Err(self.no("features")),
-        }
     }
 
     /// The original image with the prediction drawn on it; an image that was made instead of it.

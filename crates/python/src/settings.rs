@@ -21,6 +21,12 @@ fn names(key: &FlaggedKey) -> impl Iterator<Item = String> {
     names.map(|name| name.replace('-', "_"))
 }
 
+/// Where a setting stands in the recipe, such as `phases.*.mix.mixup`.
+pub(crate) fn position(name: &str) -> String {
+    let flagged = flags().into_iter().find(|key| names(key).any(|own| own == name));
+    flagged.map_or_else(|| name.to_string(), |key| key.key_path)
+}
+
 /// The job of a recipe, a recipe's file, or a run that is there, with these settings.
 pub(crate) fn job(recipe: &str, settings: &Bound<PyDict>, run_options: &[&str]) -> PyResult<TrainJob> {
     let (mut table, is_run) = octant_recipe::recipe_or_run(recipe).map_err(refused)?;

@@ -112,6 +112,75 @@ class Loaders(unittest.TestCase):
         # A block that is held is not used for another batch.
         np.testing.assert_array_equal(np.asarray(kept), copy)
 
+    def test_a_thousand_batches_leave_no_thread(self):
+        def threads():
+            return len(os.listdir("/proc/self/task"))
+
+        before = threads()
+        batches = loader(batch=1, workers=3, **{"data.train": 400})
+        seen = sum(1 for _ in range(2) for _ in batches)
+        iterator = iter(batches)
+        seen += sum(1 for _ in zip(range(200), iterator))
+        self.assertEqual(seen, 1000)
+        self.assertEqual(threads(), before + 3)
+        # Inside of an epoch, with batches that nobody has taken.
+        del iterator
+        self.assertEqual(threads(), before)
+        iterator = iter(batches)
+        next(iterator)
+        del batches, iterator
+        self.assertEqual(threads(), before)
+
+    def test_batches_are_prepared_beforehand(self):
+        if Image is None:
+            self.skipTest("Pillow writes the images")
+        with tempfile.TemporaryDirectory() as folder:
+            for number in range(16):
+                path = Path(folder, "ab"[number // 8], f"{number}.png")
+                path.parent.mkdir(exist_ok=True)
+                Image.fromarray(np.full((20, 20, 3), number, np.uint8)).save(path)
+            # What is skipped has been read, whether anybody took its batch or not.
+            for number in (10, 11, 12):
+                Path(folder, "b", f"{number}.png").write_bytes(b"no image")
+            options = dict(batch=1, workers=1, shuffle=False, on_corrupt="skip", transform="none")
+            few, many = (octant.Loader(folder, prefetch=prefetch, **options) for prefetch in (1, 12))
+            iterators = [iter(few), iter(many)]
+            for iterator in iterators:
+                next(iterator)
+            deadline = time.monotonic() + 30
+            while not many.skipped:
+                self.assertLess(time.monotonic(), deadline)
+                time.sleep(0.01)
+            self.assertEqual(few.skipped, [])
+
+    @unittest.skipUnless(hasattr(os, "fork"), "this system has no fork")
+    def test_a_fork_is_refused(self):
+        batches = loader()
+        iterator = iter(batches)
+        next(iterator)
+        reader, writer = os.pipe()
+        child = os.fork()
+        if child == 0:
+            texts = []
+            for work in [loader, lambda: iter(batches), lambda: next(iterator), lambda: octant.start("glyphs")]:
+                try:
+                    work()
+                    texts.append("worked")
+                except octant.OctantError as error:
+                    texts.append(str(error))
+            os.write(writer, json.dumps(texts).encode())
+            os._exit(0)
+        os.close(writer)
+        with os.fdopen(reader, "rb") as pipe:
+            texts = json.loads(pipe.read())
+        os.waitpid(child, 0)
+        self.assertEqual(len(texts), 4)
+        for text in texts:
+            self.assertIn("forked after octant was imported", text)
+            self.assertIn("spawn", text)
+        # The process that was forked continues.
+        next(iterator)
+
     def test_batches_unpack_and_name_what_they_lack(self):
         batch = next(iter(loader()))
         images, classes = batch
@@ -162,6 +231,12 @@ class Loaders(unittest.TestCase):
             (dict(batch=1000), "smaller batch"),
             (dict(lr=0.5), "is for training and changes nothing in a loader"),
             (dict(gallery=2), "is for training and changes nothing in a loader"),
+            (dict(batch=8, batch_size=16), "give one of them"),
+            (dict(eval_transform="none"), 'is for part="val"'),
+            (dict(part="val", augment={"mosaic": 1.0}), 'is for part="train"'),
+            (dict(part="val", **{"phases.0.mix.mixup": 0.5}), 'is for part="train"'),
+            (dict(prefetch=0), "at least 1"),
+            (dict(rank=2, world_size=2), "`rank` is less than `world_size`"),
         ]:
             with self.subTest(options), self.assertRaisesRegex(octant.OctantError, re.escape(sentence)):
                 octant.Loader("glyphs", **{**GLYPHS, **options})

@@ -66,6 +66,17 @@ class Documentation(unittest.TestCase):
                     if not member.startswith("_"):
                         self.assertTrue(inspect.getdoc(content), f"{name}.{member}")
 
+    def test_free_threaded_interpreters_take_no_package(self):
+        # The guide states it: the package's interface is none of theirs.
+        try:
+            from packaging import tags
+        except ImportError:
+            self.skipTest("packaging knows which files pip takes")
+        ours = tags.Tag("cp39", "abi3", "manylinux_2_17_x86_64")
+        usual, free = (list(tags.cpython_tags((3, 14), [abi], [ours.platform])) for abi in ("cp314", "cp314t"))
+        self.assertIn(ours, usual)
+        self.assertNotIn(ours, free)
+
     def test_importing_brings_no_other_package(self):
         text = "import sys, octant; print([name for name in ['numpy', 'torch', 'PIL', 'IPython'] if name in sys.modules])"
         printed = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True).stdout

@@ -45,6 +45,11 @@ fn models_predict() {
 }
 
 #[test]
+fn arrays_are_those_of_other_libraries() {
+    run("arrays.py", oracle::python("arrays in NumPy and JAX"));
+}
+
+#[test]
 fn runs_train_as_the_command_trains_them() {
     run("training.py", oracle::python("training in Python"));
 }
@@ -65,6 +70,11 @@ fn masks_and_keypoints_have_the_figures_of_pycocotools() {
 }
 
 #[test]
+fn threads_are_counted() {
+    run("threads.py", oracle::python("threads of the engine and the loader"));
+}
+
+#[test]
 fn documentation_is_true() {
     run("documentation.py", oracle::python("the examples of the package"));
 }
@@ -72,6 +82,16 @@ fn documentation_is_true() {
 #[test]
 fn pytorch_takes_and_gives_tensors() {
     run("pytorch.py", oracle::torch("PyTorch's tensors and training loop"));
+}
+
+#[test]
+fn lightning_trains_and_resumes() {
+    run("lightning_loop.py", oracle::torch("PyTorch Lightning over the loader"));
+}
+
+#[test]
+fn no_keyword_is_accepted_and_ignored() {
+    run("every_keyword.py", oracle::python("every keyword of every function"));
 }
 
 #[test]

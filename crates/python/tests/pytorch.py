@@ -1,7 +1,9 @@
 """PyTorch's tensors in and out, its weights, and its training loop over our loader."""
 
+import gc
 import tempfile
 import unittest
+import unittest.mock
 from pathlib import Path
 
 import numpy as np
@@ -38,6 +40,55 @@ class Tensors(unittest.TestCase):
         self.assertTrue(torch.equal(tensor, kept))
         mask = octant.load("mshnet-tiny", weights="random", device="cpu").predict(picture())[0].mask
         self.assertEqual(torch.from_dlpack(mask).sum().item(), int(np.asarray(mask).sum()))
+
+    def test_every_function_of_torch_takes_arrays(self):
+        model = octant.load("resnet-tiny", weights="random", device="cpu", threads=1)
+        batch = next(iter(octant.Loader("glyphs", batch=4, transform="none")))
+        mask = octant.load("mshnet-tiny", weights="random", device="cpu")(picture()).mask
+        for array in [batch.images, batch.classes, batch.mask, mask, model(picture()).probabilities, model.features(picture())]:
+            expected = torch.from_numpy(np.array(array))
+            for convert, shares in [
+                (torch.from_dlpack, True), (torch.as_tensor, True), (torch.asarray, True), (torch.tensor, False),
+            ]:  # fmt: skip
+                tensor = convert(array)
+                self.assertEqual(tensor.dtype, expected.dtype)
+                self.assertTrue(torch.equal(tensor, expected))
+                self.assertEqual(tensor.data_ptr() == array.__array_interface__["data"][0], shares, (convert, array))
+
+    def test_batches_are_pinned_where_there_is_cuda(self):
+        options = dict(batch=4, seed=1, transform="none", **{"data.train": 10})
+        expected = [np.array(batch.images) for batch in octant.Loader("glyphs", last="short", **options)]
+        if torch.cuda.is_available():
+            batches = list(octant.Loader("glyphs", last="short", pin_memory=True, **options))
+            self.assertTrue(all(torch.from_dlpack(batch.images).is_pinned() for batch in batches))
+            self.assertTrue(all(torch.from_dlpack(batch.classes).is_pinned() for batch in batches))
+        else:
+            with self.assertLogs("octant", "WARNING") as logged:
+                batches = list(octant.Loader("glyphs", last="short", pin_memory=True, **options))
+            self.assertIn("`pin_memory` has no effect: PyTorch finds no CUDA device", logged.output[0])
+        for batch, images in zip(batches, expected):
+            np.testing.assert_array_equal(np.asarray(batch.images), images)
+
+    @unittest.skipIf(torch.cuda.is_available(), "the copies are PyTorch's own")
+    def test_pinned_batches_are_pytorch_s_memory(self):
+        kept = []
+
+        def pin_memory(tensor):
+            kept.append(tensor.clone())
+            return kept[-1]
+
+        options = dict(batch=4, seed=1, transform="none", **{"data.train": 10})
+        expected = [np.array(batch.images) for batch in octant.Loader("glyphs", last="short", **options)]
+        with unittest.mock.patch("torch.cuda.is_available", return_value=True), unittest.mock.patch("torch.Tensor.pin_memory", pin_memory):
+            batches = list(octant.Loader("glyphs", last="short", pin_memory=True, **options))
+        self.assertEqual([batch.images.shape[0] for batch in batches], [4, 4, 2])
+        pinned = {tensor.data_ptr() for tensor in kept}
+        kept.clear()
+        gc.collect()
+        for batch, images in zip(batches, expected):
+            for array in [batch.images, batch.mask, *batch.targets.values()]:
+                self.assertIn(torch.from_dlpack(array).data_ptr(), pinned)
+            np.testing.assert_array_equal(np.asarray(batch.images), images)
 
     def test_the_state_dict_is_the_one_that_a_file_has(self):
         model = octant.load("resnet-tiny", weights="random", device="cpu")

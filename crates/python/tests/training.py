@@ -107,6 +107,13 @@ class Runs(unittest.TestCase):
             octant.plan("resnet5o", on=["v3-8"])
         [row] = octant.plan("glyphs", on="h200", batch_size=32)
         self.assertEqual((row["batch_size"], row["fits"]), (32, True))
+        for flags, sentence in [
+            ({"batchsize": 32}, "batch"),
+            ({"nonsense": False}, "`nonsense` is False; leave it out"),
+            ({"batch_size": None}, "`batch_size` is None; leave it out"),
+        ]:
+            with self.subTest(flags), self.assertRaisesRegex(octant.OctantError, re.escape(sentence)):
+                octant.plan("glyphs", on="h200", **flags)
         code = subprocess.run([sys.executable, "-m", "octant", "trian"], capture_output=True, text=True)
         self.assertIn("train", code.stderr)
         self.assertNotEqual(code.returncode, 0)

@@ -29,8 +29,9 @@ def results(command: str, name: str, flags: dict[str, Any]) -> list[dict[str, An
 
     words = [*PROGRAM, command, name, "--json"]
     for flag, value in flags.items():
-        if value is False:
-            continue
+        if value is None or value is False:
+            # A flag that is left out is not looked at, so a misspelled one would be ignored.
+            raise _native.OctantError(f"`{flag}` is {value}; leave it out, which means the same")
         words.append(f"--{flag.replace('_', '-')}")
         if isinstance(value, Sequence) and not isinstance(value, str):
             words.append(",".join(map(str, value)))

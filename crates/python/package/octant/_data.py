@@ -26,6 +26,7 @@ def Loader(
     prefetch: int = 4,
     rank: int = 0,
     world_size: int = 1,
+    pin_memory: bool = False,
     **settings: Any,
 ) -> _Loader:
     """Batches of a data set, deterministic: the same ones for any number of threads, ranks, and across a resume.
@@ -41,12 +42,14 @@ def Loader(
     and augmented, or "val", in order. `last` says what becomes of samples that do not fill the last batch: "drop" leaves them out of the
     epoch, which is usual for training, "short" makes a smaller batch, which is usual for validation, and "pad" fills it up with rows
     without meaning, whose `mask` is 0. There are no worker processes: threads prepare the next batches
-    while yours is computed on. `workers` is their number, one per core if 0.
+    while yours is computed on. `workers` is their number, one per core if 0, and `prefetch` how many batches they prepare
+    beforehand. With `pin_memory` every batch is copied, when it is taken, into page-locked memory of PyTorch, from which
+    `.cuda(non_blocking=True)` copies while the program continues; a warning says that it has no effect where PyTorch has no CUDA.
 
     Iterating yields the rest of an epoch, and the next time the next epoch. `state_dict()` and `load_state_dict()` resume in the
     middle.
 
-    >>> loader = octant.Loader("glyphs", batch=16, image_size=28, transform="none", **{"data.train": 64})
+    >>> loader = octant.Loader("glyphs", batch=16, transform="none", **{"data.train": 64})
     >>> len(loader)
     4
     >>> [batch.images.shape for batch in loader][:1]
@@ -67,4 +70,5 @@ def Loader(
         prefetch=prefetch,
         rank=rank,
         world_size=world_size,
+        pin_memory=pin_memory,
     )

@@ -15,16 +15,16 @@ class OctantError(Exception):
 class Array:
     """Elements of one type in memory, row by row.
 
-    NumPy, PyTorch and JAX read it without a copy: `numpy.asarray(array)`, `torch.from_dlpack(array)`,
-    `jax.dlpack.from_dlpack(array)`.
+    NumPy, PyTorch and JAX read it without a copy: `numpy.asarray(array)`, `torch.from_dlpack(array)` or `torch.as_tensor(array)`,
+    `jax.dlpack.from_dlpack(array)`; `jax.numpy.asarray(array)` converts float64 as it does NumPy's arrays.
     """
 
     @property
     def shape(self) -> tuple[int, ...]:
         """The length of every axis."""
     @property
-    def dtype(self) -> str:
-        """The element type, such as `float32`."""
+    def dtype(self) -> Any:
+        """The element type: NumPy's where NumPy is installed, else its name. Both equal the name: `array.dtype == "float32"`."""
     @property
     def ndim(self) -> int:
         """How many axes it has."""
@@ -68,13 +68,13 @@ class Plot:
 class Prediction:
     """What a network predicts of an image.
 
-    Which of `probabilities`, `labels`, `values`, `mask`, `boxes`, `image` and `features` there is depends on the network, and
-    `kind` names it; boxes may come with `masks`, `keypoints` or `rotated`. The others raise AttributeError.
+    Which of `probabilities`, `labels`, `values`, `mask`, `boxes` and `image` there is depends on the network, and `kind` names
+    it; boxes may come with `masks`, `keypoints` or `rotated`. The others raise AttributeError.
     """
 
     @property
     def kind(self) -> str:
-        """What was predicted: `classes`, `labels`, `values`, `mask`, `boxes`, `image` or `features`."""
+        """What was predicted: `classes`, `labels`, `values`, `mask`, `boxes` or `image`."""
     @property
     def path(self) -> Optional[Path]:
         """The file that the image came from, if it came from one."""
@@ -132,9 +132,6 @@ class Prediction:
     @property
     def image(self) -> Array:
         """The image that was made: uint8 `[height, width, channels]`."""
-    @property
-    def features(self) -> Array:
-        """The numbers of a layer."""
     def plot(self) -> Plot:
         """The original image with the prediction drawn on it; an image that was made instead of it."""
     def json(self, top: int = 5) -> dict[str, Any]:
@@ -176,7 +173,10 @@ class Model:
         with_preprocessing: bool = False,
         weights_beside: bool = False,
     ) -> dict[str, Any]:
-        """Writes the network as a file that other runtimes execute, and returns what it takes and returns."""
+        """Writes the network as a file that other runtimes execute, and returns what it takes and returns.
+
+        With `nms` a detector's file returns boxes by the `conf`, `iou` and `max_det` that the model was loaded with.
+        """
     @property
     def name(self) -> str:
         """The name of the model."""
@@ -395,6 +395,7 @@ def open_loader(
     prefetch: int = 4,
     rank: int = 0,
     world_size: int = 1,
+    pin_memory: bool = False,
 ) -> Loader: ...
 def evaluate(
     run: StrPath,

@@ -3,9 +3,27 @@
 use super::{Array, View, type_name};
 use crate::dlpack;
 use octant_tensor::DType;
-use pyo3::exceptions::{PyAttributeError, PyIndexError};
+use pyo3::exceptions::{PyAttributeError, PyBufferError, PyIndexError};
 use pyo3::prelude::*;
-use pyo3::types::{PyAny, PyDict, PyTuple};
+use pyo3::types::{PyAny, PyDict, PyString, PyTuple};
+
+fn dtype_name(dtype: DType) -> &'static str {
+    match dtype {
+        DType::Bool => "bool",
+        DType::I8 => "int8",
+        DType::I16 => "int16",
+        DType::I32 => "int32",
+        DType::I64 => "int64",
+        DType::U8 => "uint8",
+        DType::U16 => "uint16",
+        DType::U32 => "uint32",
+        DType::U64 => "uint64",
+        DType::F16 => "float16",
+        DType::BF16 => "bfloat16",
+        DType::F32 => "float32",
+        DType::F64 => "float64",
+    }
+}
 
 #[pymethods]
 impl Array {
@@ -15,24 +33,14 @@ impl Array {
         PyTuple::new(py, self.shape())
     }
 
-    /// The element type, such as `float32`.
+    /// The element type: NumPy's where NumPy is installed, else its name. Both equal the name: `array.dtype == "float32"`.
     #[getter(dtype)]
-    fn dtype_name(&self) -> &'static str {
-        match self.dtype() {
-            DType::Bool => "bool",
-            DType::I8 => "int8",
-            DType::I16 => "int16",
-            DType::I32 => "int32",
-            DType::I64 => "int64",
-            DType::U8 => "uint8",
-            DType::U16 => "uint16",
-            DType::U32 => "uint32",
-            DType::U64 => "uint64",
-            DType::F16 => "float16",
-            DType::BF16 => "bfloat16",
-            DType::F32 => "float32",
-            DType::F64 => "float64",
-        }
+    fn numpy_dtype<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let name = PyString::new(py, dtype_name(self.dtype())).into_any();
+        // NumPy, and JAX by its functions, take an array whose `dtype` is no type of NumPy's for none at all.
+        let Ok(numpy) = py.import("numpy") else { return Ok(name) };
+        // It knows bf16 only where another package has added it.
+        Ok(numpy.call_method1("dtype", (&name,)).unwrap_or(name))
     }
 
     /// How many axes it has.
@@ -71,14 +79,23 @@ impl Array {
         dl_device: Option<(i32, i32)>,
         copy: Option<bool>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        // Streams are of accelerators; memory of the processor is ready.
-        let _ = stream;
-        if dl_device.is_some_and(|device| device != dlpack::DEVICE) {
-            return Err(pyo3::exceptions::PyBufferError::new_err("the array lies in the processor's memory"));
+        let refused = |sentence| Err(PyBufferError::new_err(sentence));
+        if stream.is_some_and(|stream| !stream.is_none()) {
+            return refused(
+                "streams are of accelerators, and the array lies in the processor's memory; leave `stream` out",
+            );
         }
+        if dl_device.is_some_and(|device| device != dlpack::DEVICE) {
+            return refused("the array lies in the processor's memory");
+        }
+        // Capsules before version 1 cannot forbid writing, so the consumer gets a copy to write to.
+        let needs_copy = self.readonly && !dlpack::is_versioned(max_version);
         match copy {
-            Some(true) => dlpack::export(py, &self.copied(), max_version),
-            Some(false) | None => dlpack::export(py, self, max_version),
+            Some(false) if needs_copy => refused(
+                "the array is read-only, which only capsules of DLPack 1 can say: allow a copy, or give `max_version`",
+            ),
+            _ if copy == Some(true) || needs_copy => dlpack::export(py, &self.copied(), max_version),
+            _ => dlpack::export(py, self, max_version),
         }
     }
 
@@ -106,10 +123,13 @@ impl Array {
     /// What NumPy would return. Without NumPy, a number counts along the first axis.
     fn __getitem__<'py>(slf: &Bound<'py, Array>, key: Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         let py = slf.py();
-        if let Ok(array) = Array::numpy(slf) {
+        let array = slf.get();
+        // What NumPy has no interface for it would read item by item, and come back here.
+        if type_name(array.dtype()).is_some()
+            && let Ok(array) = Array::numpy(slf)
+        {
             return array.get_item(key);
         }
-        let array = slf.get();
         let index: isize = key.extract()?;
         let length = array.__len__()? as isize;
         let at = if index < 0 { index + length } else { index };
@@ -124,9 +144,9 @@ impl Array {
         const SHOWN: usize = 32;
         let dims = self.shape();
         if self.shape.elements() > SHOWN {
-            return Ok(format!("<octant.Array {} {dims:?}>", self.dtype_name()));
+            return Ok(format!("<octant.Array {} {dims:?}>", dtype_name(self.dtype())));
         }
-        Ok(format!("octant.Array({}, {})", self.tolist(py)?.repr()?, self.dtype_name()))
+        Ok(format!("octant.Array({}, {})", self.tolist(py)?.repr()?, dtype_name(self.dtype())))
     }
 }
 

@@ -1,5 +1,6 @@
 //! A batch of the loader: images, and targets by name.
 
+use super::pinned::pinned;
 use crate::array::Array;
 use octant_data::{Position, Targets};
 use octant_tensor::{DType, HostTensor};
@@ -36,14 +37,17 @@ fn detail_name(details: &HostTensor) -> &'static str {
 }
 
 impl PyBatch {
-    pub fn new(py: Python, mut batch: octant_data::Batch, is_short: bool) -> PyResult<PyBatch> {
+    pub fn new(py: Python, mut batch: octant_data::Batch, is_short: bool, is_pinned: bool) -> PyResult<PyBatch> {
         if is_short {
             batch
                 .indices
                 .truncate(batch.indices.iter().rposition(|&index| index != u64::MAX).map_or(0, |last| last + 1));
         }
         let rows = batch.indices.len();
-        let array = |tensor| Py::new(py, Array::of_tensor(tensor).first(rows));
+        let array = |tensor| {
+            let array = Array::of_tensor(tensor).first(rows);
+            Py::new(py, if is_pinned { pinned(py, array)? } else { array })
+        };
         let targets = match batch.targets {
             Targets::Classes(classes) => vec![("classes", array(classes)?)],
             Targets::Mixed { classes, partners, shares } => {

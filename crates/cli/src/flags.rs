@@ -25,10 +25,11 @@ pub(crate) struct Programs;
 
 impl Selection for Programs {
     fn includes(key: &FlaggedKey) -> bool {
-        const OTHERS: [&str; 18] = [
+        const OTHERS: [&str; 19] = [
             "gallery",
             "histograms",
             "sampling",
+            "checkpoint_store",
             "mlflow",
             "wandb",
             "weights",

@@ -49,7 +49,7 @@ impl Balance {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{LastBatch, Position, Sampler};
+    use crate::{LastBatch, Position, SampleOrder, Sampler};
     use std::collections::HashMap;
     use std::sync::Arc;
 
@@ -57,7 +57,8 @@ mod tests {
     fn every_class_comes_equally_often_and_every_sample_of_a_frequent_one_comes() {
         // 90, 9 and 1 samples.
         let groups = vec![(0..90).collect(), (90..99).collect(), vec![99u64]];
-        let sampler = Sampler::new(100, 10, 3, true, LastBatch::Drop).unwrap().balanced(Arc::new(Balance { groups }));
+        let order = SampleOrder::Balanced(Arc::new(Balance { groups }));
+        let sampler = Sampler::new(100, 10, 3, true, LastBatch::Drop).unwrap().ordered(order).unwrap();
         let mut counts: HashMap<u64, u64> = HashMap::new();
         let epochs = 30;
         for epoch in 0..epochs {

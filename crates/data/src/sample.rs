@@ -3,10 +3,12 @@
 use crate::decode::ChooseWindow;
 use crate::{DataError, Detail, KeypointLayout, LabelKind, SampleRng};
 use octant_imaging::Image;
+use octant_imaging::geometry::PixelWindow;
 use octant_imaging::polygon::RotatedRectangle;
 use octant_imaging::rle::Rle;
 use octant_tensor::DType;
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
 
 /// A decoded image in the precision it was stored with.
@@ -199,6 +201,18 @@ impl LabelMask {
         (0..).zip(counts).filter(is_counted).collect()
     }
 
+    /// The largest share that a class has of the labeled pixels of a window; all of them where none is labeled.
+    pub(crate) fn largest_share(&self, window: PixelWindow) -> f64 {
+        let mut counts = [0usize; 256];
+        for row in window.top..window.top + window.height {
+            let labels = &self.labels.row(row)[window.left..][..window.width];
+            labels.iter().for_each(|&label| counts[usize::from(label)] += 1);
+        }
+        counts[usize::from(IGNORED)] = 0;
+        let (most, all) = (counts.iter().max().copied().unwrap_or(0), counts.iter().sum::<usize>());
+        if all == 0 { 1.0 } else { most as f64 / all as f64 }
+    }
+
     /// 1 where a class other than the first is marked: objects, as opposed to their background.
     pub fn objects(&self) -> Image<u8> {
         self.labels.map(|label| u8::from(label != 0 && label != IGNORED))
@@ -341,6 +355,12 @@ pub trait Dataset: Send + Sync {
     /// it is split as the files are.
     fn path(&self, index: usize) -> String {
         self.source(index).map_or_else(|| self.location(index), |(set, index)| set.path(index))
+    }
+
+    /// The archive that a sample is read from, where many lie in one file.
+    fn archive(&self, index: usize) -> Option<&Path> {
+        let (set, index) = self.source(index)?;
+        set.archive(index)
     }
 
     /// Where a sample comes from, for messages: usually its path.

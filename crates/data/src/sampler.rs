@@ -1,6 +1,6 @@
 //! The order of samples: which rows make up which batch of which epoch.
 
-use crate::{Balance, DataError, SampleRng};
+use crate::{Archives, Balance, DataError, SampleRng};
 use octant_tensor::threefry;
 use std::ops::Range;
 use std::sync::Arc;
@@ -24,7 +24,15 @@ impl Permutation {
     /// The order of `len` items in that epoch of the run with that seed.
     pub fn new(len: u64, seed: u64, epoch: u64) -> Permutation {
         // Sample streams use every index; the order has its own stream, out of reach of any of them.
-        let mut rng = SampleRng::new(seed, epoch, u64::MAX);
+        Permutation::of_stream(len, SampleRng::new(seed, epoch, u64::MAX))
+    }
+
+    /// The order of a part of an epoch, which begins at that position: independent of those of all other parts.
+    pub(crate) fn of_part(len: u64, seed: u64, epoch: u64, begin: u64) -> Permutation {
+        Permutation::of_stream(len, SampleRng::new(seed, epoch, u64::MAX - 1 - begin))
+    }
+
+    fn of_stream(len: u64, mut rng: SampleRng) -> Permutation {
         let key = [rng.bits(), rng.bits()];
         let bits = (u64::BITS - len.saturating_sub(1).leading_zeros()).max(2);
         Permutation { len, key, low_bits: bits / 2, high_bits: bits - bits / 2 }
@@ -113,6 +121,18 @@ impl Position {
     }
 }
 
+/// The order in which an epoch takes its samples.
+#[derive(Debug, Clone, Default)]
+pub enum SampleOrder {
+    /// Each once, in an order of its own per epoch, or as they lie where nothing is shuffled.
+    #[default]
+    Plain,
+    /// Every class equally often; an epoch has as many samples as before.
+    Balanced(Arc<Balance>),
+    /// Each once, archive by archive.
+    Archives(Arc<Archives>),
+}
+
 /// Says which samples are in which batch. It holds no state: everything follows from the position.
 #[derive(Debug, Clone)]
 pub struct Sampler {
@@ -123,7 +143,7 @@ pub struct Sampler {
     last: LastBatch,
     /// The rows of every batch that this process prepares, in order.
     rows: Vec<Range<u64>>,
-    balance: Option<Arc<Balance>>,
+    order: SampleOrder,
 }
 
 impl Sampler {
@@ -142,7 +162,7 @@ impl Sampler {
         }
         let (len, batch_size) = (len as u64, batch_size as u64);
         let rows = std::iter::once(0..batch_size).collect();
-        Ok(Sampler { len, batch_size, seed, shuffle, last, rows, balance: None })
+        Ok(Sampler { len, batch_size, seed, shuffle, last, rows, order: SampleOrder::Plain })
     }
 
     /// Only these rows of every batch: what one host of several prepares.
@@ -178,22 +198,31 @@ impl Sampler {
         Ok((Sampler { rows: both, ..of_rows }, kept))
     }
 
-    /// Every class comes equally often; an epoch has as many samples as before.
-    pub fn balanced(mut self, balance: Arc<Balance>) -> Sampler {
-        self.balance = Some(balance);
-        self
+    /// The same in another order.
+    pub fn ordered(mut self, order: SampleOrder) -> Result<Sampler, DataError> {
+        if let SampleOrder::Archives(archives) = &order {
+            archives.check(self.batch_size)?;
+        }
+        self.order = order;
+        Ok(self)
     }
 
     /// The stream of random numbers for a row, where that is not the one of its sample: a balanced epoch may have a sample
     /// several times.
     pub fn stream(&self, position: Position, row: usize) -> Option<u64> {
-        let place = self.balance.as_ref().and_then(|_| self.places(position).nth(row));
+        let repeats = matches!(self.order, SampleOrder::Balanced(_));
+        let place = if repeats { self.places(position).nth(row) } else { None };
         place.map(|place| self.len + place)
+    }
+
+    /// Samples of the epoch before a batch.
+    fn taken(&self, position: Position) -> u64 {
+        position.skipped + position.batch * self.batch_size
     }
 
     /// The places in its epoch of a batch's rows.
     fn places(&self, position: Position) -> impl Iterator<Item = u64> + use<'_> {
-        let first = position.skipped + position.batch * self.batch_size;
+        let first = self.taken(position);
         self.rows.iter().flat_map(move |rows| first + rows.start..first + rows.end)
     }
 
@@ -215,7 +244,7 @@ impl Sampler {
     pub fn resized(&self, position: Position, batch_size: usize) -> Position {
         let batch_size = batch_size.max(1) as u64;
         let other = Sampler { batch_size, ..self.clone() };
-        let skipped = position.skipped + position.batch * self.batch_size;
+        let skipped = self.taken(position);
         match other.batches_after(skipped) {
             0 => Position::new(position.epoch + 1, 0),
             _ => Position { skipped, ..Position::new(position.epoch, 0) },
@@ -229,11 +258,16 @@ impl Sampler {
 
     /// The sample in every row of a batch; `None` for the rows that only fill up the last one.
     pub fn batch(&self, position: Position) -> Vec<Option<u64>> {
+        if let SampleOrder::Archives(archives) = &self.order {
+            let (order, taken) = (archives.epoch(self.seed, position.epoch), self.taken(position));
+            let sample = |place: u64| archives.at(&order, taken, self.batch_size, place - taken);
+            return self.places(position).map(sample).collect();
+        }
         let order = Permutation::new(self.len, self.seed, position.epoch);
-        let sample = |at: u64| match (&self.balance, self.shuffle) {
-            (Some(balance), _) => balance.at(order.at(at), self.len, self.seed, position.epoch),
-            (None, true) => order.at(at),
-            (None, false) => at,
+        let sample = |at: u64| match (&self.order, self.shuffle) {
+            (SampleOrder::Balanced(balance), _) => balance.at(order.at(at), self.len, self.seed, position.epoch),
+            (_, true) => order.at(at),
+            (_, false) => at,
         };
         self.places(position).map(|at| (at < self.len).then(|| sample(at))).collect()
     }

@@ -44,11 +44,15 @@ impl Checksum {
 }
 
 fn digest<D: Digest>(path: &Path) -> io::Result<String> {
-    let mut file = File::open(path)?;
+    digest_of::<D>(File::open(path)?)
+}
+
+/// The digest of everything that can be read, in hexadecimal digits.
+pub(crate) fn digest_of<D: Digest>(mut source: impl Read) -> io::Result<String> {
     let mut hasher = D::new();
     let mut block = vec![0; 1 << 18];
     loop {
-        match file.read(&mut block)? {
+        match source.read(&mut block)? {
             0 => return Ok(hexadecimal(&hasher.finalize())),
             count => hasher.update(&block[..count]),
         }

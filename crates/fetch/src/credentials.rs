@@ -35,38 +35,44 @@ impl fmt::Debug for Credentials {
 }
 
 impl Credentials {
-    /// The authentication headers for a request that is made now.
-    pub fn headers(&self, method: &str, url: &str) -> Vec<(&'static str, String)> {
+    /// The authentication headers for a request that is made now, with the SHA-256 of its body.
+    pub fn headers(&self, method: &str, url: &str, body_hash: &str) -> Vec<(&'static str, String)> {
         match self {
             Credentials::Anonymous => Vec::new(),
             Credentials::Bearer(token) => vec![("authorization", format!("Bearer {token}"))],
             Credentials::Key(key) => {
                 let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-                key.sign(method, url, now.as_secs(), &[])
+                key.sign(method, url, body_hash, now.as_secs(), &[])
             }
         }
     }
 }
 
 impl AccessKey {
-    /// The headers of a request without a body, signed as Signature Version 4 demands: a canonical text of the request
+    /// The headers of a request whose body has that SHA-256, signed as Signature Version 4 demands: a canonical text of the request
     /// is hashed, the hash is signed with a key that holds for one day, region and service. `url` must be
     /// percent-encoded as in that text, with its query in order, so that the text can be taken from it as it is.
-    fn sign(&self, method: &str, url: &str, seconds: u64, more: &[(&str, &str)]) -> Vec<(&'static str, String)> {
+    fn sign(
+        &self,
+        method: &str,
+        url: &str,
+        body_hash: &str,
+        seconds: u64,
+        more: &[(&str, &str)],
+    ) -> Vec<(&'static str, String)> {
         const ALGORITHM: &str = "AWS4-HMAC-SHA256";
         let (day, time) = utc_stamp(seconds);
-        let empty_body = hexadecimal(&Sha256::digest(b""));
         let without_scheme = url.split_once("://").map_or(url, |(_, rest)| rest);
         let (host, path) = without_scheme.split_once('/').unwrap_or((without_scheme, ""));
         let (path, query) = path.split_once('?').unwrap_or((path, ""));
 
-        let mut headers = vec![("host", host), ("x-amz-content-sha256", &empty_body), ("x-amz-date", &time)];
+        let mut headers = vec![("host", host), ("x-amz-content-sha256", body_hash), ("x-amz-date", &time)];
         headers.extend(self.session.as_deref().map(|session| ("x-amz-security-token", session)));
         headers.extend(more);
         headers.sort();
         let signed_names = headers.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(";");
         let header_lines: String = headers.iter().map(|(name, value)| format!("{name}:{value}\n")).collect();
-        let canonical_request = format!("{method}\n/{path}\n{query}\n{header_lines}\n{signed_names}\n{empty_body}");
+        let canonical_request = format!("{method}\n/{path}\n{query}\n{header_lines}\n{signed_names}\n{body_hash}");
 
         let scope = format!("{day}/{}/s3/aws4_request", self.region);
         let request_hash = hexadecimal(&Sha256::digest(canonical_request.as_bytes()));
@@ -79,11 +85,19 @@ impl AccessKey {
         let credential = format!("{}/{scope}", self.id);
         let authorization =
             format!("{ALGORITHM} Credential={credential},SignedHeaders={signed_names},Signature={signature}");
-        let mut result =
-            vec![("authorization", authorization), ("x-amz-content-sha256", empty_body), ("x-amz-date", time)];
+        let mut result = vec![
+            ("authorization", authorization),
+            ("x-amz-content-sha256", body_hash.to_string()),
+            ("x-amz-date", time),
+        ];
         result.extend(self.session.clone().map(|session| ("x-amz-security-token", session)));
         result
     }
+}
+
+/// The SHA-256 of a body that is not there.
+pub(crate) fn empty_body() -> String {
+    hexadecimal(&Sha256::digest(b""))
 }
 
 fn hmac(key: &[u8], text: &str) -> Vec<u8> {
@@ -122,18 +136,24 @@ mod tests {
             session: None,
             region: "us-east-1".into(),
         };
-        let signature = |path: &str, more: &[(&str, &str)]| {
+        let signature = |method: &str, path: &str, body: &str, more: &[(&str, &str)]| {
             let url = format!("https://examplebucket.s3.amazonaws.com/{path}");
-            let headers = key.sign("GET", &url, 1_369_353_600, more);
+            let body_hash = hexadecimal(&Sha256::digest(body.as_bytes()));
+            let headers = key.sign(method, &url, &body_hash, 1_369_353_600, more);
             headers[0].1.rsplit_once("Signature=").map(|(_, signature)| signature.to_string())
         };
         assert_eq!(
-            signature("test.txt", &[("range", "bytes=0-9")]).as_deref(),
+            signature("GET", "test.txt", "", &[("range", "bytes=0-9")]).as_deref(),
             Some("f0e8bdb87c964420e857bd35b5d6ed310bd44f0170aba48dd91039c6036bdb41")
         );
         assert_eq!(
-            signature("?max-keys=2&prefix=J", &[]).as_deref(),
+            signature("GET", "?max-keys=2&prefix=J", "", &[]).as_deref(),
             Some("34b48302e7b5fa45bde8084f4b7868a86f0a534bc59db6670ed5711ef69dc6f7")
+        );
+        let more = [("date", "Fri, 24 May 2013 00:00:00 GMT"), ("x-amz-storage-class", "REDUCED_REDUNDANCY")];
+        assert_eq!(
+            signature("PUT", "test%24file.text", "Welcome to Amazon S3.", &more).as_deref(),
+            Some("98ad721746da40c64f1a55b78f14c238d841ea1380cd77a1b5971af0ece108bd")
         );
     }
 

@@ -24,7 +24,7 @@ impl RetryPolicy {
     }
 
     /// Repeats a request that broke. Only attempts after which `reached` has not grown are counted.
-    fn run_while_advancing<T>(
+    pub fn run_while_advancing<T>(
         self,
         log: &dyn Fn(&str),
         reached: impl Fn() -> u64,

@@ -69,6 +69,17 @@ pub enum FetchError {
         /// Where it is published.
         url: String,
     },
+    /// An object store that cannot be reached or used now.
+    #[error("{url} cannot be reached: {reason}")]
+    NoStore {
+        /// The object.
+        url: String,
+        /// What happened.
+        reason: String,
+    },
+    /// An object is not what it was when it was stored.
+    #[error("{0} is damaged or was replaced: it is not what was stored there")]
+    Damaged(String),
     /// Nothing has that prefix.
     #[error("there is nothing at {0}; look for a typing mistake, and whether the bucket may be listed")]
     Nothing(String),
@@ -83,6 +94,14 @@ pub enum FetchError {
         /// What is wrong with it.
         problem: &'static str,
     },
+    /// A file that is to be stored cannot be read.
+    #[error("cannot read {}: {source}", path.display())]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// The error of the operating system.
+        source: io::Error,
+    },
     /// The file system refused.
     #[error("cannot write to {}: {source}", path.display())]
     Disk {
@@ -96,6 +115,12 @@ pub enum FetchError {
 impl FetchError {
     pub(crate) fn disk(path: &Path) -> impl FnOnce(io::Error) -> FetchError {
         move |source| FetchError::Disk { path: path.to_path_buf(), source }
+    }
+}
+
+impl FetchError {
+    pub(crate) fn reading(path: &Path) -> impl FnOnce(io::Error) -> FetchError {
+        move |source| FetchError::Unreadable { path: path.to_path_buf(), source }
     }
 }
 

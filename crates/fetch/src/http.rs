@@ -1,10 +1,11 @@
 //! One request and its response, and which failures are worth another attempt; requests to services in JSON.
 
 use crate::FetchError;
-use crate::credentials::Credentials;
+use crate::credentials::{Credentials, empty_body};
+use std::io::Read;
 use std::time::Duration;
 use ureq::http::Response;
-use ureq::{Agent, Body};
+use ureq::{Agent, Body, SendBody};
 
 /// Where a file lies, and how to request it.
 #[derive(Debug, Clone)]
@@ -35,6 +36,8 @@ pub(crate) fn agent() -> Agent {
         .timeout_recv_response(Some(Duration::from_secs(60)))
         // A stalled connection is cut after this time. So is one that works, but that costs nothing: it is resumed.
         .timeout_recv_body(Some(Duration::from_secs(300)))
+        // What is sent is repeated from its beginning, so a slow connection gets the time for a whole piece.
+        .timeout_send_body(Some(Duration::from_secs(3600)))
         .user_agent(concat!("octant/", env!("CARGO_PKG_VERSION")))
         .build();
     Agent::new_with_config(config)
@@ -53,6 +56,24 @@ impl Remote {
         self.send(agent.head(&self.url), "HEAD", &[])
     }
 
+    /// Stores a body of that many bytes with that SHA-256.
+    pub fn put(&self, agent: &Agent, mut body: impl Read, bytes: u64, hash: &str) -> Result<(), Failure> {
+        let mut request = agent.put(&self.url).header("content-length", bytes.to_string());
+        for (name, value) in self.credentials.headers("PUT", &self.url, hash) {
+            request = request.header(name, value);
+        }
+        let response = request.send(SendBody::from_reader(&mut body)).map_err(of_connection)?;
+        checked(response).map(drop)
+    }
+
+    /// Removes what is there; nothing is there afterwards.
+    pub fn delete(&self, agent: &Agent) -> Result<(), Failure> {
+        match self.send(agent.delete(&self.url), "DELETE", &[]) {
+            Err(Failure::Status(404)) => Ok(()),
+            response => response.map(drop),
+        }
+    }
+
     fn send(
         &self,
         mut request: ureq::RequestBuilder<ureq::typestate::WithoutBody>,
@@ -62,25 +83,31 @@ impl Remote {
         for (name, value) in headers {
             request = request.header(*name, value);
         }
-        for (name, value) in self.credentials.headers(method, &self.url) {
+        for (name, value) in self.credentials.headers(method, &self.url, &empty_body()) {
             request = request.header(name, value);
         }
-        let response = request.call().map_err(of_connection)?;
-        match response.status().as_u16() {
-            200 | 206 | 416 => Ok(response),
-            408 | 425 | 429 | 500.. => Err(Failure::Broken(format!("it returned {}", response.status()))),
-            status => Err(match header(&response, "x-amz-bucket-region") {
-                Some(region) if status == 301 || status == 400 => Failure::OtherRegion(region),
-                _ => Failure::Status(status),
-            }),
-        }
+        checked(request.call().map_err(of_connection)?)
+    }
+}
+
+/// The response, or why it is none.
+fn checked(response: Response<Body>) -> Result<Response<Body>, Failure> {
+    match response.status().as_u16() {
+        200 | 201 | 204 | 206 | 416 => Ok(response),
+        408 | 425 | 429 | 500.. => Err(Failure::Broken(format!("it returned {}", response.status()))),
+        status => Err(match header(&response, "x-amz-bucket-region") {
+            Some(region) if status == 301 || status == 400 => Failure::OtherRegion(region),
+            _ => Failure::Status(status),
+        }),
     }
 }
 
 fn of_connection(error: ureq::Error) -> Failure {
-    use std::io::ErrorKind::{ConnectionReset, TimedOut, UnexpectedEof};
+    use std::io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, TimedOut, UnexpectedEof};
     match error {
-        ureq::Error::Io(error) if matches!(error.kind(), ConnectionReset | TimedOut | UnexpectedEof) => {
+        ureq::Error::Io(error)
+            if matches!(error.kind(), BrokenPipe | ConnectionAborted | ConnectionReset | TimedOut | UnexpectedEof) =>
+        {
             Failure::Broken(error.to_string())
         }
         ureq::Error::Protocol(error) => Failure::Broken(error.to_string()),

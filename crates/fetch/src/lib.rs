@@ -1,7 +1,7 @@
 //! Verified, resumable, cached downloads, and folders in object stores.
 //!
 //! This is the one crate that touches the network. It is blocking and small on purpose: a training run fetches a few
-//! large files before it begins, and then never again. A [`DownloadCache`] is a folder; a file appears in it under its name only
+//! large files before it begins, and then at most stores its checkpoints, on a thread of their own. A [`DownloadCache`] is a folder; a file appears in it under its name only
 //! when it is complete and its checksum is right, so every file in it is usable. A partial download
 //! is kept separately and resumed by the next attempt, in this process or a later one.
 //!
@@ -31,6 +31,7 @@
 //! # }
 //! ```
 //!
+//! - [`ObjectStore`] writes objects under a prefix of a bucket, and reads them.
 //! - [`Service`] calls a service beside a run, such as an experiment tracker, in JSON.
 //!
 //! Start reading at [`DownloadCache::get`], then `download.rs` for how an interrupted download is resumed.
@@ -45,6 +46,7 @@ mod http;
 mod listing;
 mod location;
 mod mirroring;
+mod store;
 mod web;
 
 pub use cache::{DownloadCache, Item};
@@ -53,6 +55,7 @@ pub use credentials::utc_stamp;
 pub use error::FetchError;
 pub use http::Service;
 pub use location::{Bucket, FetchLocation};
+pub use store::{ObjectStore, StoredFile};
 
 /// Called with the bytes received so far, and the total if it is known.
 pub type ProgressCallback<'a> = &'a mut dyn FnMut(u64, Option<u64>);

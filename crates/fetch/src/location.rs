@@ -84,8 +84,16 @@ impl fmt::Display for FetchLocation {
 }
 
 impl Bucket {
+    pub(crate) fn prefix(&self) -> &str {
+        &self.prefix
+    }
+
+    pub(crate) fn endpoint(&self) -> Endpoint {
+        Endpoint::of(self.provider, &self.bucket)
+    }
+
     fn localize(&self, cache: &DownloadCache, progress: ProgressCallback) -> Result<PathBuf, FetchError> {
-        let endpoint = Endpoint::of(self.provider, &self.bucket);
+        let endpoint = self.endpoint();
         let base = format!("{}/{}", self.provider.scheme(), self.bucket);
         let name = format!("{base}/{}", self.prefix);
         let name = name.trim_end_matches('/');

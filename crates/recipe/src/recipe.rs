@@ -45,6 +45,9 @@ options! {
         device: String = "auto".into(), flag();
         /// Devices that share every batch, or `all`; batches of any size are split over them.
         cores: Cores = Cores::Count(1), within(1..), alias("num-cores"), value("N|all");
+        /// Where `octant train` stores every checkpoint beside the run directory, and a machine without it resumes from:
+        /// `s3://bucket/prefix` or `gs://bucket/prefix`, one per run.
+        checkpoint_store: Option<String>, unset("none"), flag(), value("ADDRESS");
         /// The MLflow server that `octant train` mirrors metrics to, such as `http://localhost:5000`.
         mlflow: Option<String>, unset("none"), flag(), value("URL");
         /// The W&B project that `octant train` writes offline files for, into the run directory; `wandb sync` uploads them.
@@ -60,7 +63,8 @@ options! {
         /// What the classes count in the loss. Masks: a pixel of each in the cross-entropy. To classify, an image of each in
         /// training; of several labels, an image that has each. `balanced`: by their frequencies in the training data.
         class_weights: ClassWeights, within(0.0..), unset("all alike");
-        /// The order of training samples: each once per epoch, or as many of every class.
+        /// The order of training samples: each once per epoch, as many of every class, or each once and archive by archive, so
+        /// that every process of several reads its own archives as wholes.
         sampling: Sampling = Sampling::Shuffled, flag();
         /// Several labels per image: the probability from which on each is predicted, or one for all.
         thresholds: Vec<f64> = Vec::new(), within(0.0..=1.0), unset("those with the highest F1 on the validation data");
@@ -109,6 +113,9 @@ options! {
 /// The most objects that an image may have.
 pub(crate) const MOST_BOXES: usize = 1024;
 
+/// Archives that are mixed with each other where no number is given.
+pub(crate) const WINDOW: usize = 4;
+
 /// Megabytes per split that `cache = "ram"` keeps where no number is given.
 pub(crate) const DEFAULT_CACHE_MB: usize = 4096;
 
@@ -155,6 +162,11 @@ options! {
         /// TFRecord: the feature that holds the class, the numbers, the encoded mask or the encoded target image; of boxes,
         /// what their features' names begin with.
         label_key: Option<String>, unset("`image/class/label`, `image/values`, `image/mask/encoded`, `image/target/encoded`, `image/object`");
+        /// Archives, with `sampling = "archives"`: the streams that an epoch's order is cut into; a batch has equally many samples
+        /// of each. Processes share no archives, but for those at the edges of streams, where their number divides it.
+        streams: Option<usize>, within(1..=1000000), unset("the largest number up to 64 that divides every batch and leaves `window` archives to each");
+        /// Archives, with `sampling = "archives"`: how many archives of a stream are mixed with each other.
+        window: usize = WINDOW, within(1..=1000000);
     }
 }
 
@@ -178,6 +190,8 @@ impl DataSource {
             columns: Vec::new(),
             image_key: None,
             label_key: None,
+            streams: None,
+            window: WINDOW,
         }
     }
 }

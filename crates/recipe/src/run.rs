@@ -2,10 +2,10 @@
 
 use crate::error::{refusal, refuse};
 use crate::{
-    Cores, Data, Recipe, Result, Sampling, best, model, phases, refuse_ignored_sizes, smaller_is_better, transform,
+    Cores, Data, Recipe, Result, best, model, order, phases, refuse_ignored_sizes, smaller_is_better, transform,
 };
 use octant_archive::{Archive, Fit};
-use octant_data::{Balance, listed};
+use octant_data::listed;
 use octant_nn::{Adapters, Precision};
 use octant_runtime::{Axis, Backend, Mesh};
 use octant_train::options::OptionValue;
@@ -83,10 +83,7 @@ pub fn plan(recipe: &Recipe, data: &Data, backend: &Arc<dyn Backend>, initial: V
         run: recipe.run.clone(),
         phases,
         train: data.train.clone(),
-        balance: match recipe.sampling {
-            Sampling::Shuffled => None,
-            Sampling::Balanced => Some(Arc::new(Balance::of(&*data.train)?)),
-        },
+        order: order::of(recipe, data)?,
         valid: data.valid.clone(),
         valid_transform: Arc::new(transform(recipe, &recipe.eval_transform, false, entry)?),
         watched: Watched { metric: best(recipe, data.outputs)?, smaller: smaller_is_better(recipe)? },

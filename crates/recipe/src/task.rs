@@ -332,7 +332,7 @@ impl TaskEntry {
         let given = [
             ("label_smoothing", recipe.label_smoothing != 0.0),
             ("class_weights", recipe.class_weights != ClassWeights::Alike),
-            ("sampling", recipe.sampling != Sampling::Shuffled),
+            ("sampling", recipe.sampling == Sampling::Balanced),
             ("thresholds", !recipe.thresholds.is_empty()),
             ("mix", phase(|phase| phase.options.mix.is_some())),
             ("warm_up", phase(|phase| phase.warm_up)),

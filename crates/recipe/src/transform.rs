@@ -246,7 +246,7 @@ fn named_or_given(recipe: &Recipe, choice: &Transforms, training: bool, entry: &
         (NamedTransform::Translate, true) => {
             let larger = (side * 286).div_ceil(256);
             let method = Method::new(filter, Semantics::Pil);
-            let crop = TransformStep::RandomCrop { size: (side, side), padding: 0, fill: 0 };
+            let crop = TransformStep::RandomCrop { size: (side, side), padding: 0, fill: 0, max_class_share: None };
             Pipeline::new([
                 TransformStep::Resize { size: (larger, larger), method },
                 crop,
@@ -262,7 +262,7 @@ fn named_or_given(recipe: &Recipe, choice: &Transforms, training: bool, entry: &
             let side = side * degrade.shrink.unwrap_or(1);
             let crop = match training {
                 true => vec![
-                    TransformStep::RandomCrop { size: (side, side), padding: 0, fill: 0 },
+                    TransformStep::RandomCrop { size: (side, side), padding: 0, fill: 0, max_class_share: None },
                     TransformStep::FlipHorizontally { p: 0.5 },
                     TransformStep::FlipVertically { p: 0.5 },
                 ],

@@ -2,6 +2,7 @@
 
 use crate::gallery::Gallery;
 use crate::mirror::Mirrors;
+use crate::stored::Uploads;
 use crate::{Observer, PhaseStart, RunEvent, Stop, write_trace};
 use octant_events::Value;
 use octant_recipe::lints;
@@ -17,14 +18,17 @@ pub(crate) struct Driver<'a> {
     /// The images that are rendered during training.
     pub gallery: Option<Gallery>,
     pub mirrors: Option<Mirrors>,
+    /// The store that gets every checkpoint.
+    pub uploads: Option<Uploads>,
     /// The run directory.
     pub run: PathBuf,
 }
 
 impl Driver<'_> {
     fn report(&mut self, event: &RunEvent) {
-        // Mirrors work on a thread of their own, which cannot call the observer.
-        for warning in self.mirrors.iter().flat_map(Mirrors::warnings) {
+        // Mirrors and uploads work on threads of their own, which cannot call the observer.
+        let of_uploads = self.uploads.iter().flat_map(Uploads::warnings);
+        for warning in self.mirrors.iter().flat_map(Mirrors::warnings).chain(of_uploads) {
             self.observer.event(&RunEvent::Warning(&warning));
         }
         self.observer.event(event);

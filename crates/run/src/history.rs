@@ -161,7 +161,8 @@ impl Difference {
                 "{train}: the run cannot resume exactly; restore it, start a new run, or {again}"
             )));
         }
-        const ORDER: [&str; 4] = ["batch_size", "batch_schedule", "seed", "last_batch"];
+        const ORDER: [&str; 7] =
+            ["batch_size", "batch_schedule", "seed", "last_batch", "sampling", "data.streams", "data.window"];
         let is_inside = progress.position.batch > 0 || progress.position.skipped > 0;
         let change = self.settings.iter().find(|change| is_inside && ORDER.contains(&change.key.as_str()));
         match change {

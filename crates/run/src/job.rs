@@ -5,6 +5,7 @@ use crate::gallery::Gallery;
 use crate::history::{self, Difference, SampleLists};
 use crate::mirror::{Mirrors, RunEnd};
 use crate::outcome::{finished_epochs, is_complete, unfinish};
+use crate::stored::{self, Uploads};
 use crate::together::Together;
 use crate::{
     DeviceFacts, Observer, Result, Resumed, RunError, RunEvent, RunOutcome, RunStart, Stop, batch, introduction,
@@ -125,10 +126,16 @@ impl TrainJob {
             weights = Some(path);
         }
         let path = octant_recipe::choose(self.directory.as_deref(), &self.folder, &self.recipe, self.fresh);
+        let restored = match &self.recipe.checkpoint_store {
+            Some(address) if !self.fresh && together.as_ref().is_none_or(Together::leads) => {
+                stored::restore(address, &path)?
+            }
+            _ => None,
+        };
         let classes = if self.fresh { Vec::new() } else { octant_recipe::class_names(&path) };
         let data = octant_recipe::data(&self.recipe, &classes, surroundings)?;
         octant_recipe::settle_keypoints(&mut self.recipe, &*data.train);
-        let prepared = PreparedRun { job: self, path, data, weights, deadline };
+        let prepared = PreparedRun { job: self, path, data, weights, restored, deadline };
         if let Some(together) = together {
             if together.leads() {
                 let path = std::path::absolute(&prepared.path);
@@ -147,6 +154,8 @@ pub struct PreparedRun {
     path: PathBuf,
     data: Data,
     weights: Option<PathBuf>,
+    /// Where its checkpoint was fetched from, in a sentence.
+    restored: Option<String>,
     deadline: Option<Instant>,
 }
 
@@ -208,7 +217,8 @@ impl PreparedRun {
             observer.event(&RunEvent::Ended(&outcome));
             return Ok(outcome);
         }
-        let mut notes = self.choose(&**backend)?;
+        let mut notes: Vec<String> = self.restored.take().into_iter().collect();
+        notes.extend(self.choose(&**backend)?);
         let mut warnings = lints::check(&self.job.recipe, &self.data)?;
         if let Some(first) = warnings.first().filter(|_| self.job.strict) {
             return Err(RunError::Refused(format!("{first} (warnings are errors here)")));
@@ -234,7 +244,10 @@ impl PreparedRun {
         observer.event(&RunEvent::Started(&start));
         let mirrors =
             self.leads().then(|| Mirrors::start(&self.path, &self.job.recipe, checkpoint.is_some())).flatten();
-        let mut driver = Driver { observer, stop: self.job.stop.clone(), gallery, mirrors, run: self.path.clone() };
+        let address = self.job.recipe.checkpoint_store.as_deref().filter(|_| self.leads());
+        let uploads = address.map(|address| Uploads::start(address, &self.path)).transpose()?;
+        let mut driver =
+            Driver { observer, stop: self.job.stop.clone(), gallery, mirrors, uploads, run: self.path.clone() };
         let summary =
             run(&plan, directory, checkpoint, &mut driver).map_err(|error| with_way_back(error, &self.path))?;
         let outcome = self.finish(summary, backend, &mut driver)?;
@@ -279,6 +292,7 @@ impl PreparedRun {
             ..octant_recipe::plan(recipe, &self.data, backend, known)?
         };
         notes.extend(batch::limit_to_data(&mut plan)?);
+        notes.extend(octant_recipe::archives_text(&plan));
         Ok(plan)
     }
 
@@ -373,6 +387,10 @@ impl PreparedRun {
         if let Some(mirrors) = driver.mirrors.take() {
             let end = if is_complete { RunEnd::Finished } else { RunEnd::Stopped };
             mirrors.end(end).iter().for_each(|warning| driver.observer.event(&RunEvent::Warning(warning)));
+        }
+        if let Some(uploads) = driver.uploads.take() {
+            let warnings = uploads.end(summary.progress.step, &mut |text| driver.message(text));
+            warnings.iter().for_each(|warning| driver.observer.event(&RunEvent::Warning(warning)));
         }
         // An image is worth having, but not worth failing for after hours of training.
         let draw = || self.gallery(backend)?.write(&self.path, &summary.progress);

@@ -43,6 +43,7 @@ mod pace;
 mod packed;
 pub mod plots;
 pub mod search;
+mod stored;
 mod together;
 mod trace;
 
@@ -56,4 +57,5 @@ pub use observer::{Observer, PhaseStart, Resumed, RunEvent, RunStart, Stop};
 pub use outcome::{BestEpoch, RunOutcome, saved_step};
 pub use pace::Pace;
 pub use packed::{pack_run, unpack_run};
+pub use stored::{restore, store};
 pub use trace::{trace_json, write_trace};

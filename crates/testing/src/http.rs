@@ -1,7 +1,7 @@
 //! A web server that misbehaves on demand, on a port of its own.
 
-use std::collections::HashMap;
-use std::io::{BufRead, BufReader, Write};
+use std::collections::{BTreeMap, HashMap};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 
@@ -14,6 +14,8 @@ pub struct Request {
     pub target: String,
     /// Names in lower case.
     pub headers: HashMap<String, String>,
+    /// What was sent.
+    pub body: Vec<u8>,
 }
 
 /// What is sent back. `cut` ends the connection after so many bytes of the body.
@@ -71,6 +73,38 @@ impl HttpResponse {
     }
 }
 
+/// What an object store returns whose only bucket is called `bucket`; its objects are changed as the request wants.
+pub fn object_store(objects: &mut BTreeMap<String, Vec<u8>>, request: &Request) -> HttpResponse {
+    let plain = |text: &str| text.replace("%2F", "/").replace("%20", " ");
+    let path = request.target.strip_prefix("/bucket/").unwrap();
+    if let Some(query) = path.strip_prefix('?') {
+        let prefix = query.split('&').find_map(|pair| pair.strip_prefix("prefix=")).unwrap_or_default();
+        let listed = objects.iter().filter(|(key, _)| key.starts_with(&plain(prefix)));
+        let contents: String = listed
+            .map(|(key, content)| {
+                let size = content.len();
+                format!("<Contents><Key>{key}</Key><ETag>&quot;1&quot;</ETag><Size>{size}</Size></Contents>")
+            })
+            .collect();
+        let text = format!("<ListBucketResult>{contents}<IsTruncated>false</IsTruncated></ListBucketResult>");
+        return HttpResponse::whole(text.as_bytes());
+    }
+    match request.method.as_str() {
+        "PUT" => {
+            objects.insert(plain(path), request.body.clone());
+            HttpResponse::status(200)
+        }
+        "DELETE" => {
+            objects.remove(&plain(path));
+            HttpResponse::status(204)
+        }
+        _ => match objects.get(&plain(path)) {
+            Some(content) => HttpResponse::of(content, request),
+            None => HttpResponse::status(404),
+        },
+    }
+}
+
 /// A server on a port of its own.
 pub struct Server {
     /// Where it is, as `http://…`.
@@ -114,14 +148,22 @@ fn serve(
     seen: &Mutex<Vec<Request>>,
     respond: &(dyn Fn(usize, &Request) -> HttpResponse + Sync),
 ) {
-    let mut lines = BufReader::new(stream.try_clone().unwrap()).lines();
+    let mut reader = BufReader::new(stream.try_clone().unwrap());
+    let mut lines = reader.by_ref().lines();
     let Some(Ok(first)) = lines.next() else { return };
     let mut words = first.split(' ');
     let (method, target) = (words.next().unwrap().to_string(), words.next().unwrap().to_string());
     let headers = lines.map_while(Result::ok).take_while(|line| !line.is_empty());
     let headers =
         headers.filter_map(|line| line.split_once(": ").map(|(name, value)| (name.to_lowercase(), value.to_string())));
-    let request = Request { method, target, headers: headers.collect() };
+    let headers: HashMap<String, String> = headers.collect();
+    let length = headers.get("content-length").map_or(0, |length| length.parse().unwrap());
+    let mut body = vec![0; length];
+    if reader.read_exact(&mut body).is_err() {
+        // The client broke off: what it wanted to send is no request.
+        return;
+    }
+    let request = Request { method, target, headers, body };
     let number = {
         let mut seen = seen.lock().unwrap();
         seen.push(request.clone());

@@ -49,7 +49,8 @@ const STATE: &str = "state.safetensors";
 const PROGRESS: &str = "progress.toml";
 /// The configuration that a checkpoint was written with.
 pub const CONFIG: &str = "config.toml";
-const CHECKSUMS: &str = "checksums.txt";
+/// The checksums of all files of a checkpoint; its last line is that of the lines before it.
+pub const CHECKSUMS: &str = "checksums.txt";
 
 impl Checkpoint {
     /// Reads a checkpoint's folder and compares every byte with its checksums.
@@ -143,6 +144,19 @@ fn verify(path: &Path) -> Result<(), TrainError> {
         }
     }
     Ok(())
+}
+
+/// The step of the checkpoint in a folder, of which nothing else is read; none where there is none.
+pub fn step_of(path: &Path) -> Option<u64> {
+    let text = std::fs::read_to_string(path.join(PROGRESS)).ok()?;
+    toml::from_str(&text).ok().map(|progress: RunProgress| progress.step)
+}
+
+/// Gives a checkpoint that was brought to `NAME.tmp` from elsewhere its name, once it is found whole. The one before is kept.
+pub fn adopt(folder: &Path, name: &str) -> Result<PathBuf, TrainError> {
+    let temporary = folder.join(format!("{name}.tmp"));
+    verify(&temporary)?;
+    exchange(folder, name, &temporary).map_err(|error| unreadable(&temporary, error))
 }
 
 /// The newest whole checkpoint of any name; none where there is none.

@@ -25,7 +25,7 @@ use crate::session::{Compiler, SessionPrograms, UploadedBatch};
 use crate::step::{self, Role, StepPlan};
 use crate::values::Values;
 use crate::{Evaluator, Findings, Phase, Rate, RunProgress, Session, TrainError, spread};
-use octant_data::{Batches, LastBatch, Loader, LoaderConfig, Mix, Position};
+use octant_data::{Batches, LastBatch, Loader, LoaderConfig, Mix, Position, SampleOrder};
 use octant_events::RunDirectory;
 use octant_nn::schedule::Plateau;
 use octant_runtime::MemoryPlan;
@@ -348,8 +348,8 @@ impl<'p> Runner<'p, '_> {
             mix: phase.options.mix.as_ref().filter(|_| training).map(Mix::from),
             ..LoaderConfig::default()
         };
-        let balance = self.plan.balance.clone().filter(|_| training);
-        Ok(Loader::balanced(dataset.clone(), transform.clone(), config, balance)?)
+        let order = if training { self.plan.order.clone() } else { SampleOrder::Plain };
+        Ok(Loader::ordered(dataset.clone(), transform.clone(), config, order)?)
     }
 
     fn validation_loader(&self, phase: &Phase) -> Result<Loader, TrainError> {

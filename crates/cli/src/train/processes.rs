@@ -52,6 +52,11 @@ impl ProcessFlags {
         Ok(Some(place))
     }
 
+    /// Whether this process is one of several.
+    pub fn are_several(&self) -> Result<bool> {
+        Ok(self.place()?.is_some())
+    }
+
     fn alone(&self) -> Result<Option<Place>> {
         let given = [("--join-timeout", &self.join_timeout), ("--stuck-after", &self.stuck_after)];
         match given.iter().find(|(_, value)| value.is_some()) {

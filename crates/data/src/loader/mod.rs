@@ -11,7 +11,7 @@ mod mix;
 mod pool;
 mod worker;
 
-use crate::{Balance, DataError, Dataset, GroundTruthImage, LastBatch, Position, Sampler, Transform};
+use crate::{DataError, Dataset, GroundTruthImage, LastBatch, Position, SampleOrder, Sampler, Transform};
 use assembly::RowLayout;
 pub use details::MASK_STRIDE;
 pub use mix::Mix;
@@ -192,22 +192,19 @@ impl Loader {
         transform: Arc<dyn Transform>,
         config: LoaderConfig,
     ) -> Result<Loader, DataError> {
-        Loader::balanced(dataset, transform, config, None)
+        Loader::ordered(dataset, transform, config, SampleOrder::Plain)
     }
 
-    /// The same. With `balance`, every class comes equally often.
-    pub fn balanced(
+    /// The same with samples in another order.
+    pub fn ordered(
         dataset: Arc<dyn Dataset>,
         transform: Arc<dyn Transform>,
         config: LoaderConfig,
-        balance: Option<Arc<Balance>>,
+        order: SampleOrder,
     ) -> Result<Loader, DataError> {
         let LoaderConfig { batch_size, seed, shuffle, last, .. } = config;
         let rows = config.rows.clone().unwrap_or(0..batch_size);
-        let mut sampler = Sampler::new(dataset.len(), batch_size, seed, shuffle, last)?;
-        if let Some(classes) = balance {
-            sampler = sampler.balanced(classes);
-        }
+        let sampler = Sampler::new(dataset.len(), batch_size, seed, shuffle, last)?.ordered(order)?;
         let (sampler, kept) = match config.mix.is_some() {
             // Rows are mixed with those at the other end of the batch.
             true => sampler.with_mirrored_rows(rows)?,

@@ -189,6 +189,10 @@ impl Dataset for Packed {
         self.paths.get(index).cloned().unwrap_or_else(|| format!("{index:08}"))
     }
 
+    fn archive(&self, index: usize) -> Option<&Path> {
+        (index < self.len()).then_some(&self.path)
+    }
+
     fn location(&self, index: usize) -> String {
         match self.paths.get(index) {
             Some(path) => format!("{path} in {}", self.path.display()),
@@ -221,6 +225,10 @@ impl Dataset for PackedCopy {
 
     fn source(&self, index: usize) -> Option<(&dyn Dataset, usize)> {
         Some((self.of.as_ref(), index))
+    }
+
+    fn archive(&self, index: usize) -> Option<&Path> {
+        self.packed.archive(index)
     }
 
     fn class_names(&self) -> &[String] {

@@ -137,6 +137,11 @@ impl OutlinedMasks {
         &self.set
     }
 
+    /// Whether the masks mark a single class.
+    pub(crate) fn is_marked(&self) -> bool {
+        self.is_marked
+    }
+
     /// What is drawn into an image, in that order: labels with pixels.
     fn drawn(&self, image: &LabeledImage, size: [usize; 2]) -> Result<Vec<(u8, Rle)>, DataError> {
         let label = |class: u32| self.labels[class as usize + 1];

@@ -241,6 +241,10 @@ impl Dataset for WebDataset {
         stored.unwrap_or_else(|| entry.key.clone())
     }
 
+    fn archive(&self, index: usize) -> Option<&Path> {
+        Some(&self.shards[self.entries[index].shard as usize].0)
+    }
+
     fn location(&self, index: usize) -> String {
         let entry = &self.entries[index];
         format!("{} in {}", entry.key, self.shards[entry.shard as usize].0.display())
@@ -255,7 +259,7 @@ pub fn write_webdataset(
     name: &str,
     per_shard: usize,
 ) -> Result<Vec<PathBuf>, DataError> {
-    write_names(dataset, folder)?;
+    write_names(dataset.class_names(), folder)?;
     let sources = crate::packed::paths(dataset);
     let mut paths = Vec::new();
     for (number, first) in (0..dataset.len()).step_by(per_shard.max(1)).enumerate() {
@@ -304,15 +308,15 @@ pub fn write_webdataset(
     Ok(paths)
 }
 
-/// Writes the names of classes into the folder of shards, which hold numbers alone.
-pub(crate) fn write_names(dataset: &dyn Dataset, folder: &Path) -> Result<(), DataError> {
+/// Writes the names of classes into the folder of files that hold numbers alone.
+pub(crate) fn write_names(names: &[String], folder: &Path) -> Result<(), DataError> {
     std::fs::create_dir_all(folder).map_err(|error| DataError::write(folder, error))?;
-    if dataset.class_names().is_empty() {
+    if names.is_empty() {
         return Ok(());
     }
-    if let Some(name) = dataset.class_names().iter().find(|name| name.contains('\n')) {
+    if let Some(name) = names.iter().find(|name| name.contains('\n')) {
         return Err(DataError::request(format!("the class {name:?} has a line break in its name; rename it")));
     }
     let path = folder.join(NAMES_FILE);
-    std::fs::write(&path, dataset.class_names().join("\n") + "\n").map_err(|error| DataError::write(&path, error))
+    std::fs::write(&path, names.join("\n") + "\n").map_err(|error| DataError::write(&path, error))
 }

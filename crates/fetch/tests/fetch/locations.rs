@@ -59,13 +59,13 @@ fn localize(location: &str, folder: &Path) -> Result<std::path::PathBuf, FetchEr
     FetchLocation::parse(location)?.localize(&cache(folder), &mut |_, _| ())
 }
 
-fn set(name: &str, value: &str) {
-    // SAFETY: only the tests of this file read these variables, and they hold the lock of `ENVIRONMENT` while they do.
+pub fn set(name: &str, value: &str) {
+    // SAFETY: only the tests of this program's modules `locations` and `store` read these variables, and they hold the lock of `ENVIRONMENT` while they do.
     unsafe { std::env::set_var(name, value) }
 }
 
 /// The providers' settings are those of the whole process.
-static ENVIRONMENT: Mutex<()> = Mutex::new(());
+pub static ENVIRONMENT: Mutex<()> = Mutex::new(());
 
 #[test]
 fn a_prefix_is_mirrored_page_by_page_and_then_only_what_changed() {

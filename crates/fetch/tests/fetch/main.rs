@@ -3,3 +3,5 @@
 
 mod cache;
 mod locations;
+mod moto;
+mod store;

@@ -2,6 +2,7 @@
 
 use super::synthetic;
 use crate::error::refuse;
+use crate::recipe::WINDOW;
 use crate::{BadLabels, DataSource, Recipe, Result, TaskEntry, ValidationPart, nearest};
 use octant_data::decode::DecodeOptions;
 use octant_data::detection::{self, LabelRule};
@@ -276,9 +277,14 @@ impl SourceEntry {
             ("columns", !source.columns.is_empty()),
             ("image_key", source.image_key.is_some()),
             ("label_key", source.label_key.is_some()),
+            ("streams", source.streams.is_some()),
+            ("window", source.window != WINDOW),
         ];
         let (known, what) = match is_shards {
-            true => (&["validate_on", "image_key", "label_key"][..], "packed data and shards".to_string()),
+            true => (
+                &["validate_on", "image_key", "label_key", "streams", "window"][..],
+                "packed data and shards".to_string(),
+            ),
             false => (self.keys, format!("data of kind \"{}\"", self.kind)),
         };
         match given.iter().find(|(key, is_given)| *is_given && !known.contains(key)) {

@@ -82,6 +82,8 @@ choice! {
         Shuffled = "shuffled",
         /// Every class equally often: samples of rare ones come several times per epoch, those of frequent ones in turns.
         Balanced = "balanced",
+        /// Each once per epoch, archive by archive: for data in tar, TFRecord or packed files that are read as wholes.
+        Archives = "archives",
     }
 }
 

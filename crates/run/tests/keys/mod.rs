@@ -1,5 +1,7 @@
 //! One small recipe per task, and a value other than the default for every key.
 
+use octant_data::decode::DecodeOptions;
+use octant_data::readers::{Split, open, write_webdataset};
 use octant_data::write_png_u8;
 use octant_imaging::Image;
 use std::path::Path;
@@ -49,8 +51,10 @@ pub const ELSEWHERE: [(&str, &str); 3] = [
 ];
 
 /// Keys whose other values end the run here: refusing them shows that they are read. A network has one factor that
-/// `degrade.shrink` may be, keypoints are those of the data, and what is skipped is fatal otherwise.
-pub const READ: [&str; 5] = ["data.image_key", "data.label_key", "degrade.shrink", "keypoints", "on_corrupt"];
+/// `degrade.shrink` may be, keypoints are those of the data, and what is skipped is fatal otherwise, and no
+/// object store is here.
+pub const READ: [&str; 6] =
+    ["checkpoint_store", "data.image_key", "data.label_key", "degrade.shrink", "keypoints", "on_corrupt"];
 
 macro_rules! base {
     ($task:literal, $model:literal, $data:literal, $rest:literal) => {
@@ -108,6 +112,8 @@ pub const BASES: [(&str, &str); 12] = [
 ];
 
 const CLASSES: &[&str] = &["data.kind='folder'", "data.dir='DATA/classes'"];
+const SHARDS: &[&str] = &["data.kind='folder'", "data.dir='DATA/shards'"];
+const ARCHIVES: &[&str] = &["data.kind='folder'", "data.dir='DATA/shards'", "sampling='archives'", "data.streams=2"];
 const LABELS: &[&str] = &["data.kind='labels'", "data.dir='DATA/labels'"];
 const MASKS: &[&str] = &["data.kind='masks'", "data.dir='DATA/masks'"];
 const BOXES: &[&str] = &["data.kind='boxes'", "data.dir='DATA/boxes/data.yaml'"];
@@ -154,6 +160,7 @@ pub const ROWS: &[Row] = &[
     once(&["weights='DATA/part.safetensors'", "partial_weights=true"], "partial_weights=false"),
     once(&[], "partial_weights=true"),
     some("cores=2"),
+    once(&[], "checkpoint_store='nowhere'"),
     once(&[], "mlflow='http://localhost:9'"),
     once(&[], "wandb='project'"),
     once(CLASSES, "cache='packed'"),
@@ -170,6 +177,12 @@ pub const ROWS: &[Row] = &[
     Row { given: &[], change: "class_weights=[1.0, 2.0, 0.5, 3.0]", tasks: &["classify", "multilabel"] },
     Row { given: &[], change: "class_weights='balanced'", tasks: &["classify", "multilabel", "segment"] },
     any("sampling='balanced'"),
+    any("sampling='archives'"),
+    given(SHARDS, "sampling='archives'"),
+    once(ARCHIVES, "data.streams=1"),
+    once(ARCHIVES, "data.window=1"),
+    once(SHARDS, "data.streams=1"),
+    some("data.window=1"),
     any("thresholds=[0.3]"),
     any("loss='focal'"),
     Row { given: MASKS, change: "class_weights=[1.0, 2.0, 0.5]", tasks: &["segment"] },
@@ -389,6 +402,10 @@ pub fn write_data(folder: &Path) {
         }
     }
     std::fs::write(folder.join("corrupt/train/left/0.png"), b"no image").unwrap();
+    for (part, split) in [("train", Split::Train), ("val", Split::Val)] {
+        let set = open(folder.join("classes"), split, DecodeOptions::default()).unwrap();
+        write_webdataset(&*set, &folder.join("shards"), part, 3).unwrap();
+    }
     for number in 0..9 {
         for domain in ["trainA", "trainB", "testA", "testB"] {
             let seed = number + domain.bytes().map(usize::from).sum::<usize>() % 50;

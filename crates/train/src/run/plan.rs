@@ -4,10 +4,11 @@ use crate::options::defaults;
 use crate::session::validated_names;
 use crate::step::{self, StepOptions};
 use crate::values::Values;
-use crate::{Phase, TrainError};
+use crate::{Phase, TrainError, spread};
 use octant_cluster::Cluster;
-use octant_data::{Balance, Corrupt, Dataset, LastBatch, Transform};
+use octant_data::{Corrupt, Dataset, LastBatch, SampleOrder, Transform};
 use octant_runtime::{Backend, CompileOptions, Mesh};
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -40,8 +41,8 @@ pub struct RunPlan {
     pub phases: Vec<Phase>,
     /// What is learned from.
     pub train: Arc<dyn Dataset>,
-    /// Every class comes equally often in an epoch.
-    pub balance: Option<Arc<Balance>>,
+    /// In which order.
+    pub order: SampleOrder,
     /// The validation data.
     pub valid: Arc<dyn Dataset>,
     /// The transform of validation samples.
@@ -61,6 +62,11 @@ pub struct RunPlan {
 }
 
 impl RunPlan {
+    /// The rows of batches of the first size that this process brings.
+    pub fn rows_here(&self) -> Range<usize> {
+        spread::rows_here(self.step.batch_size, &self.mesh)
+    }
+
     /// Refuses what would only show after hours, such as a watched metric that never comes.
     pub(super) fn check(&self) -> Result<(), TrainError> {
         let Some(phase) = self.phases.first() else {

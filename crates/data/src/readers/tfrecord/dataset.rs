@@ -290,6 +290,10 @@ impl Dataset for TfRecordDataset {
         path.unwrap_or_else(|| self.location(index))
     }
 
+    fn archive(&self, index: usize) -> Option<&Path> {
+        Some(&self.files[self.records[index].0 as usize].0)
+    }
+
     fn location(&self, index: usize) -> String {
         let (file, position) = self.records[index];
         format!("byte {position} of {}", self.files[file as usize].0.display())

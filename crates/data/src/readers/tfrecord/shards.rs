@@ -18,7 +18,7 @@ pub fn write_tfrecord(
     name: &str,
     per_shard: usize,
 ) -> Result<Vec<PathBuf>, DataError> {
-    write_names(dataset, folder)?;
+    write_names(dataset.class_names(), folder)?;
     let paths = paths(dataset);
     let per_shard = per_shard.max(1);
     let shards = dataset.len().div_ceil(per_shard);

@@ -5,7 +5,9 @@ use crate::output::{Bar, Json, line};
 use crate::{Ending, fetching, prepare};
 use anyhow::{Context, Result, bail};
 use octant_events::units;
-use octant_predict::{EvalOptions, EvalSource, NetworkFile, PredictOptions, Predictor, SlidingWindows, similarity};
+use octant_predict::{
+    EvalOptions, EvalSource, NetworkFile, OwnSize, PredictOptions, Predictor, SlidingWindows, similarity,
+};
 use octant_recipe::Cores;
 use std::path::{Path, PathBuf};
 
@@ -24,7 +26,7 @@ pub(crate) struct Arguments {
         long,
         value_name = "PATH",
         conflicts_with_all = ["data", "recipe", "checkpoint", "on_train", "coco", "batch_size", "precision", "device", "threads", "cores",
-                              "save_inputs", "plots", "set", "own_size", "window"]
+                              "save_inputs", "plots", "set", "own_size", "window", "scales", "flips"]
     )]
     against: Option<PathBuf>,
     /// The span of values of compared images; what their files' type can hold if not given
@@ -54,6 +56,12 @@ pub(crate) struct Arguments {
     /// With --window: pixels from one window to the next; two thirds of the side if not given
     #[arg(long, value_name = "PIXELS", requires = "window")]
     stride: Option<usize>,
+    /// The same with every image at these scales, 1 being the usual one; the probabilities of a pixel are averaged at the label's size
+    #[arg(long, value_name = "FACTOR,…", value_delimiter = ',', conflicts_with_all = ["batch_size", "cores", "coco", "save_inputs"])]
+    scales: Vec<f64>,
+    /// The same with every image seen a second time with left and right exchanged
+    #[arg(long, conflicts_with_all = ["batch_size", "cores", "coco", "save_inputs"])]
+    flips: bool,
     /// Images per step
     #[arg(long)]
     batch_size: Option<usize>,
@@ -109,8 +117,11 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
     let (coco, inputs) = (arguments.coco.clone(), arguments.save_inputs.clone());
     let options = EvalOptions { batch_size: arguments.batch_size, mesh, coco, inputs };
     let windows = arguments.window.map(|side| SlidingWindows::new(side, arguments.stride)).transpose()?;
-    let evaluate = |progress: &mut dyn FnMut(u64, u64)| match arguments.own_size || windows.is_some() {
-        true => predictor.evaluate_at_own_size(&**dataset, windows, progress),
+    let scales = if arguments.scales.is_empty() { vec![1.0] } else { arguments.scales.clone() };
+    let own_size = arguments.own_size || windows.is_some() || arguments.flips || !arguments.scales.is_empty();
+    let views = OwnSize { windows, scales, flips: arguments.flips };
+    let evaluate = |progress: &mut dyn FnMut(u64, u64)| match own_size {
+        true => predictor.evaluate_at_own_size(&**dataset, &views, progress),
         false => predictor.evaluate(dataset.clone(), &options, progress),
     };
     let found = Bar::watching("evaluating", arguments.json, evaluate)?;

@@ -7,6 +7,7 @@
 //!
 //! Start reading at [`Dataset`], then [`Loader`].
 
+mod archives;
 mod balance;
 mod cached;
 mod classes;
@@ -29,6 +30,7 @@ pub mod synth;
 pub mod transforms;
 mod watched;
 
+pub use archives::Archives;
 pub use balance::Balance;
 pub use cached::Cached;
 pub use classes::{Matched, NAMES_FILE, listed};
@@ -44,6 +46,6 @@ pub use rng::SampleRng;
 pub use sample::LabeledBox;
 pub use sample::{AnyImage, Dataset, GroundTruthImage, GroundTruthObject, IGNORED, LabelMask, ObjectDetail};
 pub use sample::{Sample, Target, Transform};
-pub use sampler::{LastBatch, Permutation, Position, Sampler};
+pub use sampler::{LastBatch, Permutation, Position, SampleOrder, Sampler};
 pub use transforms::{Pipeline, TransformStep};
 pub use watched::Watched;

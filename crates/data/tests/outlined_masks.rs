@@ -2,8 +2,9 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 use octant_data::decode::DecodeOptions;
+use octant_data::detection::{BoxForm, convert};
 use octant_data::readers::{MaskRules, Split, holds_outlines, open_masks, open_outlined_masks};
-use octant_data::{Dataset, IGNORED, Target, write_png_indexed, write_png_u8};
+use octant_data::{Dataset, IGNORED, LabelKind, Target, write_png_indexed, write_png_u8};
 use octant_imaging::Image;
 use octant_imaging::rle::Rle;
 use serde_json::{Value, json};
@@ -249,4 +250,58 @@ fn hostile_outlines_are_named_and_not_drawn() {
     yolo(&at("crossed"), "house, door", &(bow + &dots));
     let found = labels(&*opened(&at("crossed"), &MaskRules::default()).unwrap(), 0);
     assert_eq!((found[5], found[5 * 16], found[5 * 16 + 7]), (0, 1, 0));
+}
+
+#[test]
+fn outlines_written_as_masks_are_read_as_the_same() {
+    let root = tempfile::tempdir().unwrap();
+    let at = |name: &str| root.path().join(name);
+    let polygon = |(number, (class, points)): (usize, (usize, Vec<[f64; 2]>))| {
+        annotation(number, class, json!([points.concat()]), 0)
+    };
+    coco(&at("several"), &["house", "door"], shapes().into_iter().enumerate().map(polygon).collect());
+    yolo(&at("one"), "house", &line(&shapes()[1]));
+    let group = annotation(1, 1, json!({ "size": SIDES, "counts": [0, 36, 12 * 16 - 36] }), 1);
+    coco(&at("group"), &["house"], vec![annotation(0, 1, json!([[0, 0, 2, 0, 2, 2, 0, 2]]), 0), group]);
+    for (name, classes) in
+        [("several", "background\nhouse\ndoor\n"), ("one", "house\n"), ("group", "background\nhouse\n")]
+    {
+        let out = at(&format!("{name}-masks"));
+        let done = convert(&at(name), &out, BoxForm::Masks, LabelKind::Outlines).unwrap();
+        assert_eq!((done.images, done.opens.as_path(), done.dropped.len()), (1, out.as_path(), 0), "{name}");
+        assert_eq!(std::fs::read_to_string(out.join("classes.txt")).unwrap(), classes);
+        let drawn = opened(&at(name), &MaskRules::default()).unwrap();
+        let read = open_masks(&out, Split::Train, &MaskRules::default(), DecodeOptions::default()).unwrap();
+        assert_eq!(read.get(0).unwrap(), drawn.get(0).unwrap(), "{name}");
+        assert_eq!(read.class_names(), drawn.class_names(), "{name}");
+    }
+    // Both parts, of which one has a group: its pixels are ignored, and the class is a number in all masks. Images of one name keep
+    // their own masks.
+    let other = at("group/annotations/instances_val.json");
+    std::fs::create_dir_all(at("group/val")).unwrap();
+    put_image(&at("group/val/a.png"), SIDES);
+    let file = std::fs::read_to_string(at("group/annotations/instances_train.json")).unwrap();
+    let mut file: Value = serde_json::from_str(&file).unwrap();
+    file["annotations"].as_array_mut().unwrap().pop();
+    file["images"][0]["id"] = json!(5);
+    file["annotations"][0]["image_id"] = json!(5);
+    std::fs::write(other, file.to_string()).unwrap();
+    convert(&at("group"), &at("parts"), BoxForm::Masks, LabelKind::Outlines).unwrap();
+    for (split, name, ignored) in [(Split::Train, "a.png", true), (Split::Val, "a-2.png", false)] {
+        let read = open_masks(at("parts"), split, &MaskRules::default(), DecodeOptions::default()).unwrap();
+        assert!(read.pairs()[0].1.ends_with(name), "{:?}", read.pairs());
+        assert_eq!((read.class_names().len(), labels(&read, 0).contains(&IGNORED)), (2, ignored), "{name}");
+        assert_eq!(labels(&read, 0)[0], 1);
+    }
+    // Lines that were left out are named, as are classes of one part alone; boxes have no pixels.
+    yolo(&at("hostile"), "house, door", "0 0.1 0.1 2.2 0.2 0.3 0.4\n");
+    let done = convert(&at("hostile"), &at("left"), BoxForm::Masks, LabelKind::Outlines).unwrap();
+    assert!(done.dropped[0].contains("outside of the image"), "{:?}", done.dropped);
+    let refused = |from: &str, kind| convert(&at(from), &at("new"), BoxForm::Masks, kind).unwrap_err().to_string();
+    assert!(refused("several", LabelKind::Boxes).contains("drawn from outlines, not from boxes"));
+    file["categories"][0]["name"] = json!("hut");
+    std::fs::write(at("group/annotations/instances_val.json"), file.to_string()).unwrap();
+    let problem = refused("group", LabelKind::Outlines);
+    assert!(problem.contains("background, house in training, background, hut in validation"), "{problem}");
+    assert!(!at("new").exists());
 }

@@ -112,7 +112,8 @@ fn domains_without_pairs_meet_at_random_and_are_transformed_apart() {
     (0..5).for_each(|n| put(folder.path(), &format!("trainB/{n}.png"), &image(12, 12, 100 + 20 * n)));
     let dataset: Arc<dyn Dataset> = Arc::new(ImagePairs::open_unpaired(folder.path(), Split::Train, false).unwrap());
     assert_eq!(dataset.len(), 5, "as many as the larger domain has");
-    let pipeline = Pipeline::new([TransformStep::RandomCrop { size: (8, 8), padding: 0, fill: 0 }]);
+    let pipeline =
+        Pipeline::new([TransformStep::RandomCrop { size: (8, 8), padding: 0, fill: 0, max_class_share: None }]);
     let unpaired = Unpaired { dataset: dataset.clone(), pipeline };
     let sample = |epoch| parts(unpaired.apply(dataset.get(0).unwrap(), &mut SampleRng::new(1, epoch, 0)).unwrap());
     assert!(sample(0) == sample(0), "the same epoch sees the same");

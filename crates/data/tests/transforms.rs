@@ -140,3 +140,49 @@ fn mistakes_are_explained() {
     let problem = TransformStep::Invert { p: 1.0 }.apply(&mut deep.clone(), &mut SampleRng::new(0, 0, 0)).unwrap_err();
     assert!(problem.contains("to-u8"), "{problem}");
 }
+
+#[test]
+fn one_class_filled_most_crops() {
+    // A class of the background, a small object of class 1, and a strip without labels.
+    let scene = |width: usize| {
+        let class = |row: usize, column: usize| match (row, column) {
+            (30..50, 30..50) => 1,
+            (_, 90..) => IGNORED,
+            _ => 0,
+        };
+        let labels = Image::from_fn(96, width, 1, |row, column, _| class(row, column));
+        let image = Image::from_fn(96, width, 3, |row, column, _| class(row, column).wrapping_mul(60));
+        Sample { image: AnyImage::U8(image), target: Target::Mask(LabelMask::of_classes(labels)) }
+    };
+    let parse = |text: &str| serde_json::from_str::<Pipeline>(text).unwrap();
+    let any = parse(r#"[{"op": "random-crop", "size": [32, 32]}]"#);
+    let balanced = parse(r#"[{"op": "random-crop", "size": [32, 32], "max_class_share": 0.75}]"#);
+    let share = |pipeline: &Pipeline, epoch: u64, index: u64| {
+        let sample = pipeline.apply(scene(128), &mut SampleRng::new(4, epoch, index)).unwrap();
+        let Target::Mask(mask) = sample.target else { panic!("the mask is gone") };
+        assert_eq!(mask.labels.dims(), [32, 32, 1]);
+        let counts = mask.counts();
+        let all = counts.values().sum::<usize>().max(1);
+        counts.values().max().map_or(1.0, |most| *most as f64 / all as f64)
+    };
+    let within = |pipeline: &Pipeline| (0..100).filter(|&index| share(pipeline, 0, index) <= 0.75).count();
+    // Few positions are balanced; ten draws find one about half of the time.
+    let (before, after) = (within(&any), within(&balanced));
+    assert!(after > 3 * before && after > 30, "{before}, then {after} of 100");
+    for index in 0..20 {
+        assert_eq!(share(&balanced, 1, index), share(&balanced, 1, index), "seed, epoch and index decide");
+        assert!(share(&balanced, 1, index) <= share(&any, 1, index), "the first position is one of those tried");
+    }
+    // Without any labeled pixel, and where the whole image is the crop, there is still one.
+    let whole = parse(r#"[{"op": "scale-jitter-crop", "base": 96, "crop": 200, "max_class_share": 0.5}]"#);
+    let sample = whole.apply(scene(96), &mut SampleRng::new(1, 0, 0)).unwrap();
+    assert_eq!(sample.image.dims(), [200, 200, 3]);
+    let refused = |target: Target| {
+        let Sample { image, .. } = scene(96);
+        let error = balanced.apply(Sample { image, target }, &mut SampleRng::new(1, 0, 0)).unwrap_err();
+        error.to_string()
+    };
+    let one = Target::Mask(LabelMask::marked(Image::filled(96, 96, 1, 1)));
+    assert!(refused(one.clone()).contains("the masks mark a single one"), "{}", refused(one));
+    assert!(refused(Target::Class(1)).contains("needs a data set with masks"), "{}", refused(Target::Class(1)));
+}

@@ -73,7 +73,7 @@ pub use octant_export::stablehlo::{StablehloContainer, StablehloModel};
 pub use octant_export::{Port, WrittenFiles};
 pub use octant_metrics::boxes::Suppression;
 pub use opening::{Opening, RANDOM, is_channels_first};
-pub use own_size::SlidingWindows;
+pub use own_size::{OwnSize, SlidingWindows};
 pub use prediction::{Boxes, Classes, Labels, Mask, Names, Output, Prediction, Values, csv_field};
 pub use predictor::{Input, PredictOptions, Predictor, PredictorMemory};
 pub use programs::{Layer, RowShape};

@@ -7,7 +7,6 @@ use octant_imaging::palette::class_color;
 use octant_imaging::polygon::RotatedRectangle;
 use octant_imaging::rle::Rle;
 use octant_metrics::boxes::{PredictedBox, Rectangle};
-use octant_tensor::HostTensor;
 use serde_json::{Map, Value, json};
 use std::fmt;
 use std::fmt::Write as _;
@@ -43,8 +42,6 @@ pub enum Output {
     Boxes(Boxes),
     /// An image.
     Image(Image<u8>),
-    /// Numbers of a layer, `[…]` without the batch.
-    Features(HostTensor),
 }
 
 /// The meaning of outputs by number, shared by all predictions of a network.
@@ -321,7 +318,6 @@ impl Prediction {
                 format!("path,class,name,score,left,top,right,bottom{}", boxes.detail_columns())
             }
             Output::Image(_) => "path,height,width".into(),
-            Output::Features(_) => "path,elements".into(),
             Output::Values(Values { values, names }) => {
                 let columns: Vec<String> = names.columns(values.len()).iter().map(csv_field).collect();
                 format!("path,{}", columns.join(","))
@@ -371,7 +367,6 @@ impl Prediction {
                 boxes.shown.iter().enumerate().map(row).collect()
             }
             Output::Image(image) => vec![format!("{source},{},{}", image.height(), image.width())],
-            Output::Features(features) => vec![format!("{source},{}", features.shape().elements())],
         }
     }
 
@@ -431,7 +426,6 @@ impl Prediction {
                 add("made_height", image.height().into());
                 add("made_width", image.width().into());
             }
-            Output::Features(features) => add("features", json!(features.to_f64s())),
         }
         object
     }
@@ -446,7 +440,7 @@ impl Prediction {
             }
             Output::Mask(mask) => Some(draw::classes(image, 1, &mask.classes)),
             Output::Image(made) => Some(made.clone()),
-            Output::Classes(_) | Output::Labels(_) | Output::Values(_) | Output::Features(_) => None,
+            Output::Classes(_) | Output::Labels(_) | Output::Values(_) => None,
         }
     }
 }

@@ -114,7 +114,7 @@ impl ResultWriter {
                 Ok(vec![("mask", masks), ("overlay", png(&Path::new("overlays").join(name), &overlay)?)])
             }
             Output::Image(made) => Ok(vec![("made", png(name, made)?)]),
-            Output::Classes(_) | Output::Labels(_) | Output::Values(_) | Output::Features(_) => Ok(Vec::new()),
+            Output::Classes(_) | Output::Labels(_) | Output::Values(_) => Ok(Vec::new()),
         }
     }
 

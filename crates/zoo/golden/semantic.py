@@ -1,5 +1,5 @@
-"""References of networks for a class per pixel, for `make.py`: torchvision's, SegFormer of transformers, and U-Net and FPN of
-segmentation_models_pytorch.
+"""References of networks for a class per pixel, for `make.py`: torchvision's, SegFormer of transformers, U-Net, FPN and DeepLabV3+ of
+segmentation_models_pytorch, and a linear head on timm's DINOv2.
 
     pip install torch torchvision timm transformers segmentation-models-pytorch
 """
@@ -122,15 +122,19 @@ class Smp(nn.Module):
 
 
 class TinyEncoder(nn.Module):
-    """The maps of timm's small ResNet, which has torchvision's names."""
+    """The maps of timm's small ResNet, which has torchvision's names. Dilated, its last stage is what segmentation_models_pytorch makes
+    of it."""
     out_channels = [3, 64, 8, 12, 16, 20]
 
-    def __init__(self):
+    def __init__(self, dilated):
         super().__init__()
         from timm.models import resnet
         network = resnet.ResNet(resnet.BasicBlock, [1, 1, 1, 1], channels=(8, 12, 16, 20))
         for name in ('conv1', 'bn1', 'maxpool', 'layer1', 'layer2', 'layer3', 'layer4'):
             setattr(self, name, getattr(network, name))
+        if dilated:
+            from segmentation_models_pytorch.encoders._utils import replace_strides_with_dilation
+            replace_strides_with_dilation(self.layer4, 2)
 
     def forward(self, x):
         maps = [x, F.relu(self.bn1(self.conv1(x)))]
@@ -140,9 +144,9 @@ class TinyEncoder(nn.Module):
         return maps
 
 
-def tiny_smp(make):
+def tiny_smp(make, dilated=False):
     from types import SimpleNamespace
-    encoder = TinyEncoder()
+    encoder = TinyEncoder(dilated)
     decoder, head = make(encoder.out_channels)
     return Smp(SimpleNamespace(encoder=encoder, decoder=decoder, segmentation_head=head))
 
@@ -159,11 +163,55 @@ def fpn_tiny_decoder(channels):
     return FPNDecoder(channels, 5, 12, 64), SegmentationHead(64, 10, kernel_size=1, upsampling=4)
 
 
+def deeplabv3plus_tiny_decoder(channels):
+    from segmentation_models_pytorch.base import SegmentationHead
+    from segmentation_models_pytorch.decoders.deeplabv3.decoder import DeepLabV3PlusDecoder
+    decoder = DeepLabV3PlusDecoder(channels, 5, out_channels=12, atrous_rates=(1, 2, 3), output_stride=16,
+                                   aspp_separable=True, aspp_dropout=0.0)
+    return decoder, SegmentationHead(12, 10, kernel_size=1, upsampling=4)
+
+
 def smp_model(decoder, encoder):
     def make():
         import segmentation_models_pytorch as smp
         return Smp(getattr(smp, decoder)(encoder_name=encoder, encoder_weights=None, classes=21))
     return make
+
+
+class DinoLinear(nn.Module):
+    """What DINOv2's evaluation of its features does with the patches: a batch norm and a 1x1 convolution. Heads are published
+    under these names; timm's backbone has those of segmentation_models_pytorch's encoders of timm."""
+
+    def __init__(self, backbone, classes):
+        super().__init__()
+        self.encoder, self.decode_head = nn.Module(), nn.Module()
+        self.encoder.model = backbone
+        self.decode_head.bn = nn.BatchNorm2d(backbone.embed_dim)
+        self.decode_head.conv_seg = nn.Conv2d(backbone.embed_dim, classes, 1)
+
+    def forward(self, x):
+        backbone = self.encoder.model
+        patches = backbone.forward_features(x)[:, backbone.num_prefix_tokens:]
+        side = x.shape[-1] // backbone.patch_embed.patch_size[0]
+        maps = patches.transpose(1, 2).reshape(len(x), -1, side, side)
+        return [self.decode_head.conv_seg(self.decode_head.bn(maps))]
+
+
+def dinov2_linear_tiny(**settings):
+    from timm.models.vision_transformer import VisionTransformer
+    backbone = VisionTransformer(32, 8, embed_dim=24, depth=2, num_heads=3, num_classes=0, init_values=1e-5,
+                                 dynamic_img_size=True, **settings)
+    return DinoLinear(backbone, 10)
+
+
+def dinov2_linear_reg_tiny():
+    from timm.layers import SwiGLUPacked
+    return dinov2_linear_tiny(mlp_ratio=64 / 24, mlp_layer=SwiGLUPacked, act_layer=nn.SiLU, reg_tokens=4, no_embed_class=True)
+
+
+def dinov2_linear(name):
+    import timm
+    return DinoLinear(timm.create_model(name, num_classes=0, dynamic_img_size=True), 150)
 
 
 TINY_SEGFORMER = dict(num_labels=10, hidden_sizes=[8, 12, 16, 24], depths=[1, 2, 1, 1], num_attention_heads=[1, 2, 2, 3],
@@ -177,6 +225,10 @@ TINY = {
     'segformer-tiny': (lambda: Segformer(**TINY_SEGFORMER), 64, 2),
     'unet_resnet-tiny': (lambda: tiny_smp(unet_tiny_decoder), 64, 2),
     'fpn_resnet-tiny': (lambda: tiny_smp(fpn_tiny_decoder), 64, 2),
+    'deeplabv3plus_resnet-tiny': (lambda: tiny_smp(deeplabv3plus_tiny_decoder, True), 64, 4),
+    # On images larger, and smaller, than the grid of the positions.
+    'dinov2_linear-test': (dinov2_linear_tiny, 48, 4),
+    'dinov2_linear_reg-test': (dinov2_linear_reg_tiny, 24, 4),
 }
 REAL = {
     'fcn_resnet50': (torchvision_segmenter('fcn_resnet50', aux_loss=True), 64, 2),
@@ -190,6 +242,13 @@ REAL = {
     'unet_convnext_tiny': (smp_model('Unet', 'tu-convnext_tiny'), 64, 1),
     'fpn_mobilenetv4_conv_small': (smp_model('FPN', 'tu-mobilenetv4_conv_small'), 96, 1),
     'fpn_convnextv2_atto': (smp_model('FPN', 'tu-convnextv2_atto'), 64, 1),
+    # A last map that is larger than the smallest dilation of the pyramid. One image has no variance of its mean.
+    'deeplabv3plus_resnet34': (smp_model('DeepLabV3Plus', 'resnet34'), 208, 2),
+    'deeplabv3plus_efficientnet_b0': (smp_model('DeepLabV3Plus', 'tu-efficientnet_b0'), 96, 2),
+    'deeplabv3plus_mobilenetv3_large_100': (smp_model('DeepLabV3Plus', 'tu-mobilenetv3_large_100'), 96, 2),
+    'deeplabv3plus_mobilenetv4_conv_small': (smp_model('DeepLabV3Plus', 'tu-mobilenetv4_conv_small'), 96, 2),
+    'deeplabv3plus_convnext_tiny': (smp_model('DeepLabV3Plus', 'tu-convnext_tiny'), 96, 2),
+    'dinov2_linear_vits14': (lambda: dinov2_linear('vit_small_patch14_dinov2'), 98, 1),
 }
 
 

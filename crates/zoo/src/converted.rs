@@ -96,6 +96,8 @@ mod tests {
         for (classifier, network, lower) in [
             ("resnet-tiny", "unet_resnet-tiny", "encoder."),
             ("resnet-tiny", "fpn_resnet-tiny", "encoder."),
+            ("resnet-tiny", "deeplabv3plus_resnet-tiny", "encoder."),
+            ("dinov2-test", "dinov2_linear-test", "encoder.model."),
             ("resnet-bottleneck-tiny", "fcn-tiny", "backbone."),
             ("timm_convnext_tiny", "fpn_convnext_tiny", "encoder.model."),
             ("mobilenetv3_small_100", "unet_mobilenetv3_small_100", "encoder.model."),

@@ -222,6 +222,8 @@ mod tests {
             "segformer-tiny",
             "unet_resnet-tiny",
             "fpn_resnet-tiny",
+            "deeplabv3plus_resnet-tiny",
+            "dinov2_linear-test",
             "mobilenet_v3-tiny",
             "swin-test",
             "dinov2-test",

@@ -88,6 +88,9 @@ fn networks_for_a_class_per_pixel_have_the_published_sizes() {
         ("fpn_efficientnet_b0", 5_349_905),
         ("fpn_tf_efficientnetv2_s", 21_609_957),
         ("fpn_convnext_tiny", 29_814_773),
+        ("deeplabv3plus_resnet34", 22_442_597),
+        // The backbone's, and a norm and a 1×1 convolution for 150 classes.
+        ("dinov2_linear_vits14", 22_056_192 + 2 * 384 + 385 * 150),
     ] {
         let (mut specs, _) = described(find(name).unwrap());
         specs.retain(|spec| !spec.path.starts_with("aux_classifier."));

@@ -1,5 +1,6 @@
-//! From one form of boxes to another. The images are copied as they are; the source is only read.
+//! From one form of labeled objects to another. The images are copied as they are; the source is only read.
 
+use super::convert_masks::convert_to_masks;
 use super::{DetectionSet, LabelRule, LabeledImage, RelativeBox, open_as};
 use crate::decode::{DecodeOptions, read_image};
 use crate::listing::Split;
@@ -20,6 +21,8 @@ pub enum BoxForm {
     Coco,
     /// Pascal VOC's xml, one file per image.
     Voc,
+    /// An index PNG per image, drawn from outlines, with the names of classes.
+    Masks,
 }
 
 impl FromStr for BoxForm {
@@ -30,7 +33,8 @@ impl FromStr for BoxForm {
             "yolo" => Ok(BoxForm::Yolo),
             "coco" => Ok(BoxForm::Coco),
             "voc" => Ok(BoxForm::Voc),
-            other => Err(format!("there is no form {other:?}; choose one of yolo, coco, voc")),
+            "masks" => Ok(BoxForm::Masks),
+            other => Err(format!("there is no form {other:?}; choose one of yolo, coco, voc, masks")),
         }
     }
 }
@@ -63,6 +67,13 @@ pub fn convert(source: &Path, out: &Path, form: BoxForm, kind: LabelKind) -> Res
     if out.exists() && out.read_dir().is_ok_and(|mut entries| entries.next().is_some()) {
         return Err(DataError::malformed(out, "it is not empty; give a new folder"));
     }
+    if form == BoxForm::Masks {
+        if kind != LabelKind::Outlines {
+            let problem = format!("masks are drawn from outlines, not from {}; choose --labels outlines", kind.name());
+            return Err(DataError::request(problem));
+        }
+        return convert_to_masks(source, out);
+    }
     let open = |part| open_as(source, part, LabelRule::DropLabel, kind);
     let train = open(Split::Train)?;
     let valid = open(Split::Val).ok().filter(|valid| valid.images() != train.images());
@@ -85,6 +96,7 @@ pub fn convert(source: &Path, out: &Path, form: BoxForm, kind: LabelKind) -> Res
         BoxForm::Yolo => result.opens = yolo(out, &halves, &names, train.keypoints().as_ref())?,
         BoxForm::Coco => coco(out, &halves, &names, train.keypoints().as_ref())?,
         BoxForm::Voc => voc(out, &halves, &names)?,
+        BoxForm::Masks => unreachable!("masks were written before"),
     }
     Ok(result)
 }
@@ -105,10 +117,7 @@ fn numbered(
     set.images()
         .iter()
         .map(|image| {
-            let stem = image.path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-            let ending = image.path.extension().unwrap_or_default().to_string_lossy().into_owned();
-            let free = std::iter::once(stem.clone()).chain((2..).map(|count| format!("{stem}-{count}")));
-            let stem = free.into_iter().find(|stem| taken.insert(stem.clone())).unwrap_or(stem);
+            let [stem, ending] = file_names(&image.path, taken);
             let boxes =
                 image.boxes.iter().map(|object| Ok(RelativeBox { class: number(object.class)?, ..object.clone() }));
             let boxes = boxes.collect::<Result<_, DataError>>()?;
@@ -117,7 +126,15 @@ fn numbered(
         .collect()
 }
 
-fn create(folder: &Path) -> Result<(), DataError> {
+/// A name that no other image has, and the ending.
+pub(super) fn file_names(path: &Path, taken: &mut HashSet<String>) -> [String; 2] {
+    let [stem, ending] =
+        [path.file_stem(), path.extension()].map(|part| part.unwrap_or_default().to_string_lossy().into_owned());
+    let free = std::iter::once(stem.clone()).chain((2..).map(|count| format!("{stem}-{count}")));
+    [free.into_iter().find(|stem| taken.insert(stem.clone())).unwrap_or(stem), ending]
+}
+
+pub(super) fn create(folder: &Path) -> Result<(), DataError> {
     std::fs::create_dir_all(folder).map_err(|error| DataError::write(folder, error))
 }
 
@@ -125,7 +142,7 @@ fn write(path: &Path, text: &str) -> Result<(), DataError> {
     std::fs::write(path, text).map_err(|error| DataError::write(path, error))
 }
 
-fn copy(image: &LabeledImage, to: &Path) -> Result<(), DataError> {
+pub(super) fn copy(image: &LabeledImage, to: &Path) -> Result<(), DataError> {
     let copied = std::fs::read(&image.path).map_err(|error| DataError::io(&image.path, error))?;
     std::fs::write(to, copied).map_err(|error| DataError::write(to, error))
 }

@@ -10,6 +10,7 @@ mod augment;
 mod coco;
 mod coco_details;
 mod convert;
+mod convert_masks;
 mod copy_paste;
 mod ids;
 mod letterbox;

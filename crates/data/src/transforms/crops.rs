@@ -37,16 +37,17 @@ pub(super) fn apply(step: &TransformStep, sample: &mut Sample, rng: &mut SampleR
         TransformStep::ResizeWithPad { size, fill, method } => joint::resize_with_pad(sample, size, method, fill)?,
         TransformStep::Letterbox { side } => letterbox(sample, side)?,
         TransformStep::CenterCrop { size } => center_crop(sample, size),
-        TransformStep::RandomCrop { size, padding, fill } => {
+        TransformStep::RandomCrop { size, padding, fill, max_class_share } => {
             joint::pad(sample, [padding; 4], fill);
-            random_crop(sample, size, fill, rng);
+            random_crop(sample, size, fill, max_class_share, rng)?;
         }
         TransformStep::RandomResizedCrop { .. } => {
             joint::crop(sample, step.window(height, width, rng));
             step.finish_window(sample)?;
         }
-        TransformStep::ScaleJitterCrop { base, crop, scale, method } => {
-            scale_jitter_crop(sample, base, crop, scale, method, rng)?
+        TransformStep::ScaleJitterCrop { base, crop, scale, method, max_class_share } => {
+            scale_jitter(sample, base, scale, method, rng)?;
+            random_crop(sample, (crop, crop), 0, max_class_share, rng)?;
         }
         TransformStep::MaskCrop { crop } => {
             let Target::Mask(mask) = &sample.target else {
@@ -121,13 +122,49 @@ fn center_crop(sample: &mut Sample, (height, width): (usize, usize)) {
     joint::crop(sample, PixelWindow { top: middle(old_height, height), left: middle(old_width, width), height, width });
 }
 
-/// Anywhere; images that are too small are padded below and right first.
-fn random_crop(sample: &mut Sample, (height, width): (usize, usize), fill: u8, rng: &mut SampleRng) {
+/// How many positions a crop with a limit for classes tries.
+const CROP_ATTEMPTS: usize = 10;
+
+/// Anywhere, or where no class has more than a share; images that are too small are padded below and right first.
+fn random_crop(
+    sample: &mut Sample,
+    (height, width): (usize, usize),
+    fill: u8,
+    max_class_share: Option<f32>,
+    rng: &mut SampleRng,
+) -> Result<(), String> {
     let (old_height, old_width) = joint::size(sample);
     joint::pad(sample, [0, 0, height.saturating_sub(old_height), width.saturating_sub(old_width)], fill);
     let (old_height, old_width) = joint::size(sample);
-    let (top, left) = (rng.below(old_height - height + 1), rng.below(old_width - width + 1));
-    joint::crop(sample, PixelWindow { top, left, height, width });
+    let mut anywhere = || {
+        let (top, left) = (rng.below(old_height - height + 1), rng.below(old_width - width + 1));
+        PixelWindow { top, left, height, width }
+    };
+    let window = match (max_class_share, &sample.target) {
+        (None, _) => anywhere(),
+        (Some(most), Target::Mask(mask)) if !mask.is_of_one_class() => {
+            let mut best = (f64::INFINITY, PixelWindow { top: 0, left: 0, height, width });
+            for _ in 0..CROP_ATTEMPTS {
+                let window = anywhere();
+                let share = mask.largest_share(window);
+                if share < best.0 {
+                    best = (share, window);
+                }
+                if share <= f64::from(most) {
+                    break;
+                }
+            }
+            best.1
+        }
+        (Some(_), Target::Mask(_)) => {
+            return Err("`max_class_share` balances several classes, but the masks mark a single one; remove it".into());
+        }
+        (Some(_), _) => {
+            return Err("`max_class_share` needs a data set with masks of several classes; remove it".into());
+        }
+    };
+    joint::crop(sample, window);
+    Ok(())
 }
 
 /// A window whose share of the area and whose shape are random; the middle when ten attempts do not fit.
@@ -160,11 +197,10 @@ fn resized_crop_window(
     PixelWindow { top, left, height: crop_height, width: crop_width }
 }
 
-/// The training transform of infrared small-target detectors since DNANet.
-fn scale_jitter_crop(
+/// The sizes of the training transform of infrared small-target detectors since DNANet.
+fn scale_jitter(
     sample: &mut Sample,
     base: usize,
-    crop: usize,
     scale: (f32, f32),
     method: Method,
     rng: &mut SampleRng,
@@ -177,7 +213,5 @@ fn scale_jitter_crop(
         true => (long, short(width, height).max(1)),
         false => (short(height, width).max(1), long),
     };
-    joint::resize(sample, new_height, new_width, method)?;
-    random_crop(sample, (crop, crop), 0, rng);
-    Ok(())
+    joint::resize(sample, new_height, new_width, method)
 }

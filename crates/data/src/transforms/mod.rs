@@ -11,6 +11,7 @@ mod joint;
 mod placed;
 mod presets;
 mod ranges;
+mod scaled;
 mod step;
 
 use crate::{AnyImage, DataError, Dataset, Sample, SampleRng, Transform};

@@ -72,9 +72,31 @@ impl Placed {
         }
     }
 
-    /// The likeliest class of every pixel of the image, from logits `[height, width, classes]` over what the network saw: they are
-    /// interpolated between its pixels. Where the network saw nothing, its nearest pixel counts.
-    pub fn classes(&self, logits: &[f32], [height, width, classes]: [usize; 3]) -> Image<u8> {
+    /// The likeliest class of every pixel of the image, from logits `[height, width, classes]` over what the network saw: see
+    /// [`pixels`](Placed::pixels).
+    pub fn classes(&self, logits: &[f32], dims: [usize; 3]) -> Image<u8> {
+        let [rows, columns] = self.old;
+        let mut found = vec![0; rows * columns];
+        self.pixels(logits, dims, |pixel, logits| {
+            let (mut best, mut class) = (f32::NEG_INFINITY, 0);
+            for (number, &value) in logits.iter().enumerate() {
+                if value > best {
+                    (best, class) = (value, number);
+                }
+            }
+            found[pixel] = class as u8;
+        });
+        Image::new(rows, columns, 1, found).expect("a class per pixel")
+    }
+
+    /// Every pixel of the image with its logits, row by row, from logits `[height, width, classes]` over what the network saw: they
+    /// are interpolated between its pixels. Where the network saw nothing, its nearest pixel counts.
+    pub fn pixels(
+        &self,
+        logits: &[f32],
+        [height, width, classes]: [usize; 3],
+        mut pixel_of: impl FnMut(usize, &[f32]),
+    ) {
         let [rows, columns] = self.old;
         // The two pixels around a coordinate and the share of the second.
         let around = |pixel: usize, axis: usize, size: usize| {
@@ -84,27 +106,21 @@ impl Placed {
             (at as usize, (at as usize + 1).min(size.saturating_sub(1)), at.fract() as f32)
         };
         let across: Vec<_> = (0..columns).map(|column| around(column, 1, width)).collect();
-        let mut line = vec![0f32; width * classes];
-        let mut found = Vec::with_capacity(rows * columns);
+        let (mut line, mut values) = (vec![0f32; width * classes], vec![0f32; classes]);
         for row in 0..rows {
             let (top, below, down) = around(row, 0, height);
             let of_row = |row: usize| &logits[row * width * classes..][..width * classes];
             for ((value, above), under) in line.iter_mut().zip(of_row(top)).zip(of_row(below)) {
                 *value = above + (under - above) * down;
             }
-            for &(left, right, share) in &across {
+            for (column, &(left, right, share)) in across.iter().enumerate() {
                 let (left, right) = (&line[left * classes..][..classes], &line[right * classes..][..classes]);
-                let (mut best, mut class) = (f32::NEG_INFINITY, 0);
-                for (number, (left, right)) in left.iter().zip(right).enumerate() {
-                    let value = left + (right - left) * share;
-                    if value > best {
-                        (best, class) = (value, number);
-                    }
+                for ((value, left), right) in values.iter_mut().zip(left).zip(right) {
+                    *value = left + (right - left) * share;
                 }
-                found.push(class as u8);
+                pixel_of(row * columns + column, &values);
             }
         }
-        Image::new(rows, columns, 1, found).expect("a class per pixel")
     }
 
     /// A map over what the network saw, as a map over the image: straight lines between its pixels, `outside` where the

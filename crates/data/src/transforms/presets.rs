@@ -47,7 +47,7 @@ impl Pipeline {
             TransformStep::RandomErasing { p: 0.5, scale: (0.02, 0.33), ratio: (0.3, 3.3), with: Eraser::default() };
         Pipeline::new([
             TransformStep::FlipHorizontally { p: 0.5 },
-            TransformStep::RandomCrop { size: (32, 32), padding: 4, fill: 0 },
+            TransformStep::RandomCrop { size: (32, 32), padding: 4, fill: 0, max_class_share: None },
             TransformStep::ColorJitter {
                 brightness: 0.2,
                 contrast: 0.2,
@@ -72,7 +72,7 @@ impl Pipeline {
     pub fn irstd_train(base: usize, crop: usize) -> Pipeline {
         Pipeline::new([
             TransformStep::FlipHorizontally { p: 0.5 },
-            TransformStep::ScaleJitterCrop { base, crop, scale: (0.5, 2.0), method: BILINEAR },
+            TransformStep::ScaleJitterCrop { base, crop, scale: (0.5, 2.0), method: BILINEAR, max_class_share: None },
             TransformStep::GaussianBlur { sigma: (0.0, 1.0), size: 0, semantics: Semantics::Pil, p: 0.5 },
         ])
     }

@@ -45,3 +45,8 @@ pub(super) fn area(scale: (f32, f32), ratio: (f32, f32)) -> Result<(), String> {
     span("scale", scale, ABOVE_ZERO, 1.0)?;
     span("ratio", ratio, ABOVE_ZERO, 100.0)
 }
+
+/// The share of a crop that one class may have. All of it would be no limit.
+pub(super) fn class_share(share: Option<f32>) -> Result<(), String> {
+    share.map_or(Ok(()), |share| within("max_class_share", share.into(), ABOVE_ZERO, 0.99))
+}

@@ -2,7 +2,7 @@
 //!
 //! Recipes are checked when they are read, pipelines of a program when they are applied.
 
-use super::ranges::{ABOVE_ZERO, MOST_PIXELS, area, chance, side, size, span, within};
+use super::ranges::{ABOVE_ZERO, MOST_PIXELS, area, chance, class_share, side, size, span, within};
 use octant_imaging::mask::MaskCrop;
 use octant_imaging::resize::Method;
 use octant_imaging::{Filter, Semantics};
@@ -128,6 +128,10 @@ pub enum TransformStep {
         padding: usize,
         #[serde(default)]
         fill: u8,
+        /// Masks of several classes: of ten positions the first where no class has more than this share of the labeled
+        /// pixels; where there is none, the one that comes closest.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        max_class_share: Option<f32>,
     },
     /// A crop of random area and aspect ratio, resized.
     RandomResizedCrop {
@@ -147,6 +151,9 @@ pub enum TransformStep {
         scale: (f32, f32),
         #[serde(default = "pil_bilinear")]
         method: Method,
+        /// As for a random crop.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        max_class_share: Option<f32>,
     },
     /// Crop to the region that the mask marks.
     MaskCrop {
@@ -332,18 +339,20 @@ impl TransformStep {
             TransformStep::ResizeWithPad { size: wanted, .. } => size("size", wanted),
             TransformStep::Letterbox { side: wanted } => side("side", wanted),
             TransformStep::CenterCrop { size: wanted } => size("size", wanted),
-            TransformStep::RandomCrop { size: wanted, padding, .. } => {
+            TransformStep::RandomCrop { size: wanted, padding, max_class_share, .. } => {
                 size("size", wanted)?;
-                within("padding", padding as f64, 0.0, MOST_PIXELS)
+                within("padding", padding as f64, 0.0, MOST_PIXELS)?;
+                class_share(max_class_share)
             }
             TransformStep::RandomResizedCrop { size: wanted, scale, ratio, .. } => {
                 size("size", wanted)?;
                 area(scale, ratio)
             }
-            TransformStep::ScaleJitterCrop { base, crop, scale, .. } => {
+            TransformStep::ScaleJitterCrop { base, crop, scale, max_class_share, .. } => {
                 side("base", base)?;
                 side("crop", crop)?;
-                span("scale", scale, ABOVE_ZERO, 16.0)
+                span("scale", scale, ABOVE_ZERO, 16.0)?;
+                class_share(max_class_share)
             }
             TransformStep::MaskCrop { crop } => {
                 within("crop.padding", crop.padding as f64, 0.0, MOST_PIXELS)?;
@@ -485,16 +494,17 @@ pub const STEPS: [StepEntry; 30] = [
     ),
     step(r#"op = "center-crop", size = [224, 224]"#, "the middle; smaller images are padded with zeros"),
     step(
-        r#"op = "random-crop", size = [32, 32], padding = 4, fill = 0"#,
-        "a random part, after padding on all sides (0 if not given); smaller images are padded further",
+        r#"op = "random-crop", size = [32, 32], padding = 4, fill = 0, max_class_share = 0.75"#,
+        "a random part, after padding on all sides (0 if not given); smaller images are padded further. `max_class_share` (any if not \
+         given) is for masks of several classes: of ten positions the first where no class has more of the labeled pixels, or the best one",
     ),
     step(
         r#"op = "random-resized-crop", size = [224, 224], scale = [0.08, 1.0], ratio = [0.75, 1.3333334], method = { filter = "bilinear", semantics = "pil", antialias = true }"#,
         "a part of random area and shape, resized",
     ),
     step(
-        r#"op = "scale-jitter-crop", base = 256, crop = 256, scale = [0.5, 2.0], method = { filter = "bilinear", semantics = "pil", antialias = true }"#,
-        "segmentation: the longer side to `base` times a factor in `scale`, padding, a random crop",
+        r#"op = "scale-jitter-crop", base = 256, crop = 256, scale = [0.5, 2.0], method = { filter = "bilinear", semantics = "pil", antialias = true }, max_class_share = 0.75"#,
+        "segmentation: the longer side to `base` times a factor in `scale`, padding, a random crop; `max_class_share` as above",
     ),
     step(r#"op = "mask-crop", crop = { padding = 0 }"#, "the part that the mask marks"),
     step(r#"op = "flip-horizontally", p = 0.5"#, "left becomes right, with probability `p`"),

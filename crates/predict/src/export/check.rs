@@ -267,7 +267,7 @@ impl Check<'_> {
                 let classes = self.predictor.network().outputs;
                 compare_boxes(&boxes.shown, &found, &rows.to_f64s(), classes, &self.suppression())
             }
-            Output::Image(_) | Output::Features(_) => {
+            Output::Image(_) => {
                 refuse!("images that are made are not exported with preprocessing")
             }
         })

@@ -1,8 +1,8 @@
 //! Classifiers without their head as the lower part of networks for segmentation, as torchvision takes them: names begin with
 //! `backbone`, and the last stages are dilated.
 
-use super::mobilenetv3::MobileNetV3;
-use super::resnet::ResNet;
+use super::mobilenetv3::{MobileGrid, MobileNetV3};
+use super::resnet::{EIGHTH, ResNet};
 use octant_graph::Tensor;
 use octant_nn::Scope;
 
@@ -26,8 +26,10 @@ pub(crate) struct BackboneMaps {
 impl Backbone {
     pub(crate) fn maps(&self, cx: &Scope, images: &Tensor) -> BackboneMaps {
         let (mut maps, early) = match self {
-            Backbone::ResNet(network) => (network.maps(&cx.at("backbone"), images, true), 3),
-            Backbone::MobileNetV3(network) => (network.maps(cx, images, Some("backbone"), true), network.fine()),
+            Backbone::ResNet(network) => (network.maps(&cx.at("backbone"), images, &EIGHTH), 3),
+            Backbone::MobileNetV3(network) => {
+                (network.maps(cx, images, Some("backbone"), MobileGrid::Dilated), network.fine())
+            }
         };
         let early = maps[early].clone();
         BackboneMaps { last: maps.pop().expect("a network has maps"), early }

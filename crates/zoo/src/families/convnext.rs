@@ -116,23 +116,33 @@ impl ConvNext {
         ConvNext { version: Version::V2(layout), ..self.timm() }
     }
 
-    /// The map after every stage.
-    pub(crate) fn maps(&self, cx: &Scope, images: &Tensor) -> Vec<Tensor> {
+    /// The map after every stage, no smaller than the image over `output_stride`: where a stage would be, it keeps its size, and its
+    /// blocks are dilated.
+    pub(crate) fn maps(&self, cx: &Scope, images: &Tensor, output_stride: usize) -> Vec<Tensor> {
         let names = &self.names;
         let y = conv(self.widths[0], 4).stride(4).padding(Padding::Valid).apply(&cx.at(names.stem[0]), images);
         let mut y = layer_norm(&cx.at(names.stem[1]), &y, EPSILON);
         let last = self.depths.iter().sum::<usize>().max(2) - 1;
         let (mut index, mut maps) = (0, Vec::new());
+        let (mut reached, mut dilation) = (4, 1);
         for (stage, (&depth, &width)) in self.depths.iter().zip(&self.widths).enumerate() {
             if stage > 0 {
                 let down = cx.at((names.down)(stage));
                 let normal = layer_norm(&down.at(0), &y, EPSILON);
-                y = conv(width, 2).stride(2).padding(Padding::Valid).apply(&down.at(1), &normal);
+                let layer = if reached < output_stride {
+                    reached *= 2;
+                    conv(width, 2).stride(2).padding(Padding::Valid)
+                } else {
+                    // The layer between the stages looks at the grid before it, as far as that is dilated by more than 2.
+                    dilation *= 2;
+                    conv(width, 2).dilation(if dilation > 2 { 2 } else { 1 }).padding(Padding::TensorFlowSame)
+                };
+                y = layer.apply(&down.at(1), &normal);
             }
             for number in 0..depth {
                 let drop = self.stochastic_depth * index as f64 / last as f64;
                 let path = cx.at((names.block)(stage, number));
-                y = path.block(&y, |cx, y| block(cx, y, names, self.version, drop));
+                y = path.block(&y, |cx, y| block(cx, y, names, self.version, dilation, drop));
                 index += 1;
             }
             maps.push(y.clone());
@@ -164,13 +174,13 @@ fn response_norm(cx: &Scope, x: &Tensor) -> Tensor {
 }
 
 /// A depthwise 7×7 convolution and a network of two layers at every pixel.
-fn block(cx: &Scope, x: &Tensor, names: &Names, version: Version, drop: f64) -> Tensor {
+fn block(cx: &Scope, x: &Tensor, names: &Names, version: Version, dilation: usize, drop: f64) -> Tensor {
     let width = x.channels();
     let layout = match version {
         Version::V1 => WeightLayout::Dense,
         Version::V2(layout) => layout,
     };
-    let y = conv(width, 7).groups(width).apply(&cx.at(names.depthwise), x);
+    let y = conv(width, 7).dilation(dilation).groups(width).apply(&cx.at(names.depthwise), x);
     let y = layer_norm(&cx.at(names.norm), &y, EPSILON);
     let mut y = dense(4 * width).layout(layout).apply(&cx.at(names.hidden[0]), &y).gelu();
     if version != Version::V1 {
@@ -196,7 +206,7 @@ impl Model for ConvNext {
     }
 
     fn features(&self, cx: &Scope, images: &Tensor) -> Tensor {
-        self.maps(cx, images).pop().expect("a network has stages")
+        self.maps(cx, images, usize::MAX).pop().expect("a network has stages")
     }
 
     fn pool(&self, cx: &Scope, features: &Tensor) -> Tensor {

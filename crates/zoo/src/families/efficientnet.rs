@@ -2,6 +2,7 @@
 //! padding; timm's form has its names, half padding and PyTorch's epsilon; the `tf_` form has timm's names, TensorFlow's
 //! padding and epsilon 1e-3, as the published TensorFlow weights need.
 
+use super::grid::OutputStride;
 use super::mbconv::MbConvBlock::{self, Fused, MbConv};
 use super::mbconv::{MbConvVariant, Stage, Style, round_channels};
 use crate::Model;
@@ -138,8 +139,9 @@ impl EfficientNet {
         }
     }
 
-    /// The maps after the first convolution and after every block.
-    pub(crate) fn maps(&self, cx: &Scope, images: &Tensor) -> Vec<Tensor> {
+    /// The maps after the first convolution and after every block, no smaller than the image over `output_stride`.
+    pub(crate) fn maps(&self, cx: &Scope, images: &Tensor, output_stride: usize) -> Vec<Tensor> {
+        let mut grid = OutputStride::new(output_stride);
         let style = &self.style;
         let [stem, _] = self.stem_and_last_names();
         let stem_width = self.stages.first().map_or(0, |stage| stage.input);
@@ -148,10 +150,10 @@ impl EfficientNet {
         for (number, stage) in self.stages.iter().enumerate() {
             for block in 0..stage.depth {
                 let (last, index) = (&maps[maps.len() - 1], maps.len() - 1);
-                let stride = if block == 0 { stage.stride } else { 1 };
+                let step = grid.next(if block == 0 { stage.stride } else { 1 });
                 let drop = self.stochastic_depth * index as f64 / total as f64;
                 let path = cx.at(self.stage_path(number, block));
-                maps.push(path.block(last, |cx, y| style.block(cx, y, stage, stride, drop)));
+                maps.push(path.block(last, |cx, y| style.block(cx, y, stage, step, drop)));
             }
         }
         maps
@@ -179,7 +181,7 @@ impl Model for EfficientNet {
     fn features(&self, cx: &Scope, images: &Tensor) -> Tensor {
         let style = &self.style;
         let [_, last] = self.stem_and_last_names();
-        let y = self.maps(cx, images).pop().expect("a network has a first convolution");
+        let y = self.maps(cx, images, usize::MAX).pop().expect("a network has a first convolution");
         style.conv_norm(cx, [&last[0], &last[1]], style.conv(self.last, 1, 1), &y).silu()
     }
 

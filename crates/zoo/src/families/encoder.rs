@@ -1,12 +1,12 @@
 //! Classifiers without their head as the lower part of networks for segmentation, as segmentation_models_pytorch takes them: names
-//! begin with `encoder`, nothing is dilated, and decoders see a map of every size. ResNets have torchvision's names, all others
-//! are timm's (its encoders `tu-…`).
+//! begin with `encoder`, and decoders see a map of every size; where a decoder wants it, the last stage is dilated. ResNets have
+//! torchvision's names, all others are timm's (its encoders `tu-…`).
 
 use super::convnext::ConvNext;
 use super::efficientnet::EfficientNet;
-use super::mobilenetv3::MobileNetV3;
+use super::mobilenetv3::{MobileGrid, MobileNetV3};
 use super::mobilenetv4::MobileNetV4;
-use super::resnet::ResNet;
+use super::resnet::{self, ResNet};
 use crate::Model;
 use octant_graph::Tensor;
 use octant_nn::{Fans, Init, Scope};
@@ -30,18 +30,24 @@ pub enum Encoder {
 const HALVINGS: u32 = 5;
 /// The sides of images are multiples of this.
 pub(super) const MULTIPLE: usize = 1 << HALVINGS;
+/// The output stride of networks whose last stage is dilated.
+pub(super) const SIXTEENTH: usize = 16;
 
 impl Encoder {
-    /// The last map of every size, large ones first: their sides are halves of each other.
-    pub(crate) fn pyramid(&self, cx: &Scope, images: &Tensor) -> Vec<Tensor> {
+    /// The last map of every size, large ones first: their sides are halves of each other. None is smaller than the image over
+    /// `output_stride`: a thirty-second where nothing is dilated, or [`SIXTEENTH`].
+    pub(crate) fn pyramid(&self, cx: &Scope, images: &Tensor, output_stride: usize) -> Vec<Tensor> {
+        let dilated = output_stride == SIXTEENTH;
         let cx = cx.at("encoder");
         let of_timm = cx.at("model");
         let maps = match self {
-            Encoder::ResNet(network) => network.maps(&cx, images, false),
-            Encoder::MobileNetV3(network) => network.maps(&of_timm, images, None, false),
-            Encoder::EfficientNet(network) => network.maps(&of_timm, images),
-            Encoder::MobileNetV4(network) => network.maps(&of_timm, images),
-            Encoder::ConvNext(network) => network.maps(&of_timm, images),
+            Encoder::ResNet(network) => {
+                network.maps(&cx, images, if dilated { &resnet::SIXTEENTH } else { &resnet::STRIDED })
+            }
+            Encoder::MobileNetV3(network) => network.maps(&of_timm, images, None, MobileGrid::Limited(output_stride)),
+            Encoder::EfficientNet(network) => network.maps(&of_timm, images, output_stride),
+            Encoder::MobileNetV4(network) => network.maps(&of_timm, images, output_stride),
+            Encoder::ConvNext(network) => network.maps(&of_timm, images, output_stride),
         };
         let mut last: Vec<Tensor> = Vec::new();
         for map in maps {

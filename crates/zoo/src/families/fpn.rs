@@ -78,7 +78,7 @@ impl Model for Fpn {
     }
 
     fn features(&self, cx: &Scope, images: &Tensor) -> Tensor {
-        let maps = self.encoder.pyramid(cx, images);
+        let maps = self.encoder.pyramid(cx, images, MULTIPLE);
         let cx = cx.at("decoder");
         let lateral = |name: &str, map: &Tensor| {
             Conv2d::new(self.pyramid, 1).init(decoder_init, init::zeros).apply(&cx.at(name), map)

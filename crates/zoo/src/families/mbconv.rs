@@ -99,31 +99,33 @@ impl Style {
         squeeze.init(init::kaiming_normal_fan_out, init::zeros).apply(&cx.at(name), x)
     }
 
-    /// One block. `input` channels decide the expansion; `drop` is the rate of stochastic depth.
-    pub fn block(&self, cx: &Scope, x: &Tensor, stage: &Stage, stride: usize, drop: f64) -> Tensor {
+    /// One block. `input` channels decide the expansion; `step` is stride and dilation, `drop` the rate of stochastic depth.
+    pub fn block(&self, cx: &Scope, x: &Tensor, stage: &Stage, step: [usize; 2], drop: f64) -> Tensor {
         let y = match stage.kind {
-            MbConvBlock::Fused => self.fused(cx, x, stage, stride),
-            MbConvBlock::MbConv => self.mbconv(cx, x, stage, stride),
+            MbConvBlock::Fused => self.fused(cx, x, stage, step),
+            MbConvBlock::MbConv => self.mbconv(cx, x, stage, step),
         };
-        match stride == 1 && x.channels() == stage.output {
+        match step[0] == 1 && x.channels() == stage.output {
             true => stochastic_depth(&cx.at("stochastic_depth"), &y, drop) + x,
             false => y,
         }
     }
 
-    fn fused(&self, cx: &Scope, x: &Tensor, stage: &Stage, stride: usize) -> Tensor {
+    fn fused(&self, cx: &Scope, x: &Tensor, stage: &Stage, [stride, dilation]: [usize; 2]) -> Tensor {
         let wide = round_channels((x.channels() * stage.expand) as f64);
         if stage.expand == 1 {
             let names = self.names(["block.0.0", "block.0.1"], ["conv", "bn1"]);
-            return self.conv_norm(cx, names, self.conv(stage.output, stage.kernel, stride), x).silu();
+            return self
+                .conv_norm(cx, names, self.conv(stage.output, stage.kernel, stride).dilation(dilation), x)
+                .silu();
         }
         let names = self.names(["block.0.0", "block.0.1"], ["conv_exp", "bn1"]);
-        let y = self.conv_norm(cx, names, self.conv(wide, stage.kernel, stride), x).silu();
+        let y = self.conv_norm(cx, names, self.conv(wide, stage.kernel, stride).dilation(dilation), x).silu();
         let names = self.names(["block.1.0", "block.1.1"], ["conv_pwl", "bn2"]);
         self.conv_norm(cx, names, self.conv(stage.output, 1, 1), &y)
     }
 
-    fn mbconv(&self, cx: &Scope, x: &Tensor, stage: &Stage, stride: usize) -> Tensor {
+    fn mbconv(&self, cx: &Scope, x: &Tensor, stage: &Stage, [stride, dilation]: [usize; 2]) -> Tensor {
         let wide = round_channels((x.channels() * stage.expand) as f64);
         let reduced = (x.channels() / 4).max(1);
         let mut part = Parts::default();
@@ -139,7 +141,7 @@ impl Style {
             false => (["conv_dw", "bn1"], ["conv_pw", "bn2"]),
         };
         let [conv, norm] = part.next();
-        let depthwise = self.depthwise(wide, stage.kernel, stride);
+        let depthwise = self.depthwise(wide, stage.kernel, stride).dilation(dilation);
         y = self.conv_norm(cx, self.names([&conv, &norm], middle), depthwise, &y).silu();
         let whole = part.next_whole();
         let [squeeze] = self.names([&whole], ["se"]);

@@ -2,6 +2,7 @@
 //! torchvision, whose norms have epsilon 1e-3 and momentum 0.01, and as in timm, whose norms have PyTorch's 1e-5 and 0.1
 //! and whose last hidden layer is a 1×1 convolution.
 
+use super::grid::OutputStride;
 use super::mbconv::round_channels;
 use crate::Model;
 use crate::model::head_size;
@@ -103,11 +104,10 @@ impl MobileNetV3 {
         &self,
         cx: &Scope,
         x: &Tensor,
-        &(kernel, expanded, output, squeeze, hard_swish, stride): &Row,
-        dilation: usize,
+        &(kernel, expanded, output, squeeze, hard_swish, published_stride): &Row,
+        [stride, dilation]: [usize; 2],
     ) -> Tensor {
-        let keeps_size = stride == 1;
-        let stride = if dilation > 1 { 1 } else { stride };
+        let keeps_size = published_stride == 1;
         let activation = if hard_swish { Tensor::hard_swish } else { Tensor::relu };
         let mut part = 0;
         let mut next = || {
@@ -154,20 +154,23 @@ impl MobileNetV3 {
         format!("blocks.{}.0", self.stages.len())
     }
 
-    /// The maps after the first convolution, after every row and after the last convolution. Dilated, the rows from the last stride
-    /// on keep the size of what is before it, as segmentation needs it. Names begin with `prefix`.
-    pub(crate) fn maps(&self, cx: &Scope, images: &Tensor, prefix: Option<&str>, dilated: bool) -> Vec<Tensor> {
+    /// The maps after the first convolution, after every row and after the last convolution. Names begin with `prefix`.
+    pub(crate) fn maps(&self, cx: &Scope, images: &Tensor, prefix: Option<&str>, grid: MobileGrid) -> Vec<Tensor> {
         let path = |path: String| match prefix {
             Some(prefix) => path.replacen("features", prefix, 1),
             None => path,
         };
-        let first_dilated = self.rows.iter().rposition(|row| row.5 > 1).filter(|_| dilated).unwrap_or(self.rows.len());
+        let last_stride = self.rows.iter().rposition(|row| row.5 > 1).unwrap_or(self.rows.len());
+        let mut limited = OutputStride::new(if let MobileGrid::Limited(limit) = grid { limit } else { usize::MAX });
         let stem = Conv2d::new(self.stem, 3).stride(2);
         let stem_path = path("features.0".into());
         let mut maps = vec![self.conv_norm(cx, &stem_path, ["conv_stem", "bn1"], images, stem).hard_swish()];
         for (index, row) in self.rows.iter().enumerate() {
-            let (last, dilation) = (&maps[index], if index >= first_dilated { 2 } else { 1 });
-            let next = cx.at(path(self.block_path(index))).block(last, |cx, y| self.block(cx, y, row, dilation));
+            let step = match grid {
+                MobileGrid::Dilated if index >= last_stride => [1, 2],
+                MobileGrid::Dilated | MobileGrid::Limited(_) => limited.next(row.5),
+            };
+            let next = cx.at(path(self.block_path(index))).block(&maps[index], |cx, y| self.block(cx, y, row, step));
             maps.push(next);
         }
         let last = path(self.block_path(self.rows.len()));
@@ -197,6 +200,15 @@ impl MobileNetV3 {
     }
 }
 
+/// The size of the last maps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum MobileGrid {
+    /// torchvision's for segmentation: the rows from the last stride on keep the size of what is before it and are dilated.
+    Dilated,
+    /// No smaller than the image over this, by timm's rule.
+    Limited(usize),
+}
+
 /// Which reference gives the names and the details.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Form {
@@ -220,7 +232,7 @@ impl Model for MobileNetV3 {
     }
 
     fn features(&self, cx: &Scope, images: &Tensor) -> Tensor {
-        self.maps(cx, images, None, false).pop().expect("a network has a last convolution")
+        self.maps(cx, images, None, MobileGrid::Limited(usize::MAX)).pop().expect("a network has a last convolution")
     }
 
     fn pool(&self, cx: &Scope, features: &Tensor) -> Tensor {

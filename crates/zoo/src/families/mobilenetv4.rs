@@ -1,6 +1,7 @@
 //! MobileNetV4 (Qin et al., "MobileNetV4: Universal Models for the Mobile Ecosystem", 2024), the convolutional networks as
 //! timm has them: inverted residuals with a depthwise convolution before the expansion, after it, at both, or at neither.
 
+use super::grid::OutputStride;
 use crate::Model;
 use crate::model::head_size;
 use octant_graph::Tensor;
@@ -19,6 +20,14 @@ enum Block {
 }
 
 use Block::{Conv, Fused, Universal};
+
+impl Block {
+    fn stride(self) -> usize {
+        match self {
+            Conv(_, stride, _) | Fused(stride, ..) | Universal(_, _, stride, ..) => stride,
+        }
+    }
+}
 
 /// The network.
 #[derive(Debug, Clone)]
@@ -140,8 +149,9 @@ impl MobileNetV4 {
         MobileNetV4 { stem, stages, hidden: 1280, dropout: 0.0, stochastic_depth: 0.0, classes: 1000 }
     }
 
-    /// The maps after the first convolution and after every block.
-    pub(crate) fn maps(&self, cx: &Scope, images: &Tensor) -> Vec<Tensor> {
+    /// The maps after the first convolution and after every block, no smaller than the image over `output_stride`.
+    pub(crate) fn maps(&self, cx: &Scope, images: &Tensor, output_stride: usize) -> Vec<Tensor> {
+        let mut grid = OutputStride::new(output_stride);
         let mut maps = vec![conv_norm(cx, ["conv_stem", "bn1"], conv(self.stem, 3, 2), images).relu()];
         let count: usize = self.stages.iter().map(|stage| stage.len()).sum();
         for (stage, blocks) in self.stages.iter().enumerate() {
@@ -149,7 +159,8 @@ impl MobileNetV4 {
                 let (last, index) = (&maps[maps.len() - 1], maps.len() - 1);
                 let drop = self.stochastic_depth * index as f64 / count.max(1) as f64;
                 let path = cx.at(format_args!("blocks.{stage}.{number}"));
-                maps.push(path.block(last, |cx, y| block(cx, y, kind, drop)));
+                let step = grid.next(kind.stride());
+                maps.push(path.block(last, |cx, y| block(cx, y, kind, step, drop)));
             }
         }
         maps
@@ -171,23 +182,24 @@ fn conv_norm(cx: &Scope, names: [&str; 2], conv: Conv2d, x: &Tensor) -> Tensor {
     BatchNorm::new().apply(&cx.at(names[1]), &conv.apply(&cx.at(names[0]), x))
 }
 
-fn block(cx: &Scope, x: &Tensor, block: Block, drop: f64) -> Tensor {
+fn block(cx: &Scope, x: &Tensor, block: Block, [stride, dilation]: [usize; 2], drop: f64) -> Tensor {
+    let wide = |conv: Conv2d| conv.dilation(dilation);
     match block {
-        Conv(kernel, stride, output) => conv_norm(cx, ["conv", "bn1"], conv(output, kernel, stride), x).relu(),
-        Fused(stride, expanded, output) => {
-            let y = conv_norm(cx, ["conv_exp", "bn1"], conv(expanded, 3, stride), x).relu();
+        Conv(kernel, _, output) => conv_norm(cx, ["conv", "bn1"], wide(conv(output, kernel, stride)), x).relu(),
+        Fused(_, expanded, output) => {
+            let y = conv_norm(cx, ["conv_exp", "bn1"], wide(conv(expanded, 3, stride)), x).relu();
             residual(cx, x, conv_norm(cx, ["conv_pwl", "bn2"], conv(output, 1, 1), &y), drop)
         }
-        Universal(first, middle, stride, expanded, output) => {
+        Universal(first, middle, _, expanded, output) => {
             let part = |name: &str, conv: Conv2d, x: &Tensor| conv_norm(&cx.at(name), ["conv", "bn"], conv, x);
             let mut y = x.clone();
             if first > 0 {
                 let stride = if middle > 0 { 1 } else { stride };
-                y = part("dw_start", depthwise(x.channels(), first, stride), &y);
+                y = part("dw_start", wide(depthwise(x.channels(), first, stride)), &y);
             }
             y = part("pw_exp", conv(expanded, 1, 1), &y).relu();
             if middle > 0 {
-                y = part("dw_mid", depthwise(expanded, middle, stride), &y).relu();
+                y = part("dw_mid", wide(depthwise(expanded, middle, stride)), &y).relu();
             }
             residual(cx, x, part("pw_proj", conv(output, 1, 1), &y), drop)
         }
@@ -213,7 +225,7 @@ impl Model for MobileNetV4 {
     }
 
     fn features(&self, cx: &Scope, images: &Tensor) -> Tensor {
-        self.maps(cx, images).pop().expect("a network has a first convolution")
+        self.maps(cx, images, usize::MAX).pop().expect("a network has a first convolution")
     }
 
     fn pool(&self, cx: &Scope, features: &Tensor) -> Tensor {

@@ -50,31 +50,34 @@ impl ResNet {
         }
     }
 
-    /// The maps after the first convolution and after every stage. Dilated, the last two stages keep the size of the second one (an
-    /// eighth of the image's) and look as far as with strides, as segmentation needs it.
-    pub(crate) fn maps(&self, cx: &Scope, images: &Tensor, dilated: bool) -> Vec<Tensor> {
+    /// The maps after the first convolution and after every stage.
+    pub(crate) fn maps(&self, cx: &Scope, images: &Tensor, grids: &StageGrids) -> Vec<Tensor> {
         let y = conv(self.stem, 7, 2).apply(&cx.at("conv1"), images);
         let first = norm(&cx.at("bn1"), &y).relu();
         let mut y = first.max_pool(Pool::square(3, 2).padded(1));
-        let (mut maps, mut dilation) = (vec![first], 1);
+        let mut maps = vec![first];
         for (stage, (&depth, &width)) in self.depths.iter().zip(&self.widths).enumerate() {
             for block in 0..depth {
-                let step = match (stage > 0 && block == 0, dilated && stage > 1) {
-                    (true, false) => [2, dilation],
-                    (_, _) => [1, dilation],
-                };
+                let [stride, first, rest] = grids[stage];
+                let step = if block == 0 { [stride, first] } else { [1, rest] };
                 let path = cx.at(format_args!("layer{}.{block}", stage + 1));
                 y = path.block(&y, |cx, y| self.block(cx, y, width, step));
-                // The first block still looks at the grid of the stage before it.
-                if dilated && stage > 1 && block == 0 {
-                    dilation *= 2;
-                }
             }
             maps.push(y.clone());
         }
         maps
     }
 }
+
+/// Per stage the stride of its first block, the dilation of that block, and the dilation of the others.
+pub(crate) type StageGrids = [[usize; 3]; 4];
+/// Every stage halves the size.
+pub(crate) const STRIDED: StageGrids = [[1, 1, 1], [2, 1, 1], [2, 1, 1], [2, 1, 1]];
+/// An eighth of the image's size, as torchvision has it for segmentation: the first block of a stage still looks at the grid of the
+/// stage before it.
+pub(crate) const EIGHTH: StageGrids = [[1, 1, 1], [2, 1, 1], [1, 1, 2], [1, 2, 4]];
+/// A sixteenth, as segmentation_models_pytorch has it: the whole last stage is dilated.
+pub(crate) const SIXTEENTH: StageGrids = [[1, 1, 1], [2, 1, 1], [2, 1, 1], [1, 2, 2]];
 
 fn conv(features: usize, kernel: usize, stride: usize) -> Conv2d {
     Conv2d::new(features, kernel).stride(stride).bias(false).init(init::kaiming_normal_fan_out, init::zeros)
@@ -118,7 +121,7 @@ impl Model for ResNet {
     }
 
     fn features(&self, cx: &Scope, images: &Tensor) -> Tensor {
-        self.maps(cx, images, false).pop().expect("a network has stages")
+        self.maps(cx, images, &STRIDED).pop().expect("a network has stages")
     }
 
     fn head(&self, cx: &Scope, features: &Tensor) -> Tensor {

@@ -53,7 +53,7 @@ impl Model for EncoderUNet {
     }
 
     fn features(&self, cx: &Scope, images: &Tensor) -> Tensor {
-        let mut maps = self.encoder.pyramid(cx, images);
+        let mut maps = self.encoder.pyramid(cx, images, MULTIPLE);
         let mut y = maps.pop().expect("an encoder has maps");
         for (block, &width) in self.widths.iter().enumerate() {
             let path = cx.at(format_args!("decoder.blocks.{block}"));

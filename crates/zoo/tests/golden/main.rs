@@ -33,6 +33,12 @@ fn check_compiled(name: &str) {
     check(name, Engine::WideCpu, 3, SAME_NETWORK);
 }
 
+/// A small network with a norm over one value per image, which amplifies how constants were rounded; `training` is the tolerance that
+/// this leaves in f64.
+fn check_amplifying(name: &str, training: f64) {
+    check(name, Engine::WideCpu, 3, Tolerance { evaluation: SAME_NETWORK.evaluation, training });
+}
+
 /// One step of a real network on the CPU backend; `training` is the tolerance of f32 in training.
 fn check_real(name: &str, training: f64) {
     check(name, Engine::Cpu, 1, Tolerance { evaluation: IN_F32, training });
@@ -111,6 +117,9 @@ golden! { check_small:
     segformer_tiny => "segformer-tiny";
     unet_resnet_tiny => "unet_resnet-tiny";
     fpn_resnet_tiny => "fpn_resnet-tiny";
+    // On images larger, and smaller, than the grid of the positions.
+    dinov2_linear_test => "dinov2_linear-test";
+    dinov2_linear_reg_test => "dinov2_linear_reg-test";
 }
 
 golden! { check_features:
@@ -122,10 +131,21 @@ golden! { check_features:
     fpn_mobilenetv3_large_100 => "fpn_mobilenetv3_large_100";
     fpn_mobilenetv4_conv_small => "fpn_mobilenetv4_conv_small";
     fpn_convnextv2_atto => "fpn_convnextv2_atto";
+    // Every kind of encoder with a dilated last stage.
+    deeplabv3plus_resnet34 => "deeplabv3plus_resnet34";
+    deeplabv3plus_efficientnet_b0 => "deeplabv3plus_efficientnet_b0";
+    deeplabv3plus_mobilenetv3_large_100 => "deeplabv3plus_mobilenetv3_large_100";
+    deeplabv3plus_mobilenetv4_conv_small => "deeplabv3plus_mobilenetv4_conv_small";
+    deeplabv3plus_convnext_tiny => "deeplabv3plus_convnext_tiny";
+    dinov2_linear_vits14 => "dinov2_linear_vits14";
 }
 
 golden! { check_compiled:
     deeplabv3_tiny => "deeplabv3-tiny";
+}
+
+golden! { check_amplifying:
+    deeplabv3plus_resnet_tiny => "deeplabv3plus_resnet-tiny", 1e-5;
 }
 
 golden! { check_in_f64:

@@ -1,8 +1,9 @@
-//! U-Nets and feature pyramid networks over every classifier that has maps of several sizes.
+//! U-Nets, feature pyramid networks and DeepLabV3+ over every classifier that has maps of several sizes.
 
 use super::semantic::semantic;
 use super::{UNPUBLISHED, inception, sized};
 use crate::families::convnext::ConvNext;
+use crate::families::deeplabv3plus::DeepLabV3Plus;
 use crate::families::efficientnet::{EfficientNet, V2Size};
 use crate::families::encoder::Encoder;
 use crate::families::fpn::Fpn;
@@ -47,7 +48,7 @@ const fn as_it_is(entry: ModelEntry) -> ModelEntry {
     entry
 }
 
-/// Both decoders over each of these encoders; `values` says what the encoder's images are like.
+/// Every decoder over each of these encoders; `values` says what the encoder's images are like.
 macro_rules! decoders {
     ($($name:literal $values:ident $encoder:expr;)*) => {
         &[
@@ -57,11 +58,17 @@ macro_rules! decoders {
             $($values(semantic(concat!("fpn_", $name), "fpn", SIZE, UNPUBLISHED, |classes| {
                 sized(Fpn::new($encoder), classes)
             })),)*
+            $($values(semantic(concat!("deeplabv3plus_", $name), "deeplabv3plus", SIZE, UNPUBLISHED, |classes| {
+                sized(DeepLabV3Plus::new($encoder), classes)
+            })),)*
             semantic("unet_resnet-tiny", "unet_encoder", (64, 10), UNPUBLISHED, |classes| {
                 sized(EncoderUNet::tiny(Encoder::ResNet(ResNet::TINY)), classes)
             }),
             semantic("fpn_resnet-tiny", "fpn", (64, 10), UNPUBLISHED, |classes| {
                 sized(Fpn::tiny(Encoder::ResNet(ResNet::TINY)), classes)
+            }),
+            semantic("deeplabv3plus_resnet-tiny", "deeplabv3plus", (64, 10), UNPUBLISHED, |classes| {
+                sized(DeepLabV3Plus::tiny(Encoder::ResNet(ResNet::TINY)), classes)
             }),
         ]
     };

@@ -4,11 +4,15 @@ use super::{Builder, TORCHVISION_LICENSE, UNPUBLISHED, classifier, imagenet, siz
 use crate::ModelTask;
 use crate::families::backbone::Backbone;
 use crate::families::deeplabv3::DeepLabV3;
+use crate::families::dinov2::{self, dinov2, gated, with_registers};
+use crate::families::dinov2_linear::DinoLinear;
 use crate::families::fcn::Fcn;
 use crate::families::lraspp::LrAspp;
 use crate::families::mobilenetv3::MobileNetV3;
 use crate::families::resnet::{ResNet, ResidualBlock};
 use crate::families::segformer::SegFormer;
+use crate::families::transformer::VisionTransformer;
+use crate::families::vit;
 use crate::registry::Interpolation::Bilinear;
 use crate::registry::ModelEntry;
 
@@ -34,7 +38,13 @@ const fn segformer(name: &'static str, build: Builder) -> ModelEntry {
     semantic(name, "segformer", (512, 150), "NVIDIA Source Code License (not for commercial use)", build)
 }
 
+/// A linear layer on DINOv2, as its heads were published for ADE20K.
+const fn linear(name: &'static str, build: Builder) -> ModelEntry {
+    semantic(name, "dinov2_linear", (518, 150), "Apache-2.0 (DINOv2)", build)
+}
+
 const RESNET50: Backbone = Backbone::ResNet(ResNet::new(ResidualBlock::Bottleneck, [3, 4, 6, 3]));
+const GIANT: VisionTransformer = gated(dinov2(dinov2::GIANT), 8192);
 const RESNET101: Backbone = Backbone::ResNet(ResNet::new(ResidualBlock::Bottleneck, [3, 4, 23, 3]));
 const MOBILENET: Backbone = Backbone::MobileNetV3(MobileNetV3::LARGE);
 const TINY_MOBILENET: Backbone = Backbone::MobileNetV3(MobileNetV3::TINY_STRIDED);
@@ -61,4 +71,18 @@ pub(super) const SEMANTIC: &[ModelEntry] = &[
     segformer("segformer_b4", |classes| sized(SegFormer::B4, classes)),
     segformer("segformer_b5", |classes| sized(SegFormer::B5, classes)),
     semantic("segformer-tiny", "segformer", (64, 10), UNPUBLISHED, |classes| sized(SegFormer::TINY, classes)),
+    linear("dinov2_linear_vits14", |classes| sized(DinoLinear::new(dinov2(vit::SMALL)), classes)),
+    linear("dinov2_linear_vitb14", |classes| sized(DinoLinear::new(dinov2(vit::BASE)), classes)),
+    linear("dinov2_linear_vitl14", |classes| sized(DinoLinear::new(dinov2(vit::LARGE)), classes)),
+    linear("dinov2_linear_vitg14", |classes| sized(DinoLinear::new(GIANT), classes)),
+    linear("dinov2_linear_vits14_reg", |classes| sized(DinoLinear::new(with_registers(dinov2(vit::SMALL))), classes)),
+    linear("dinov2_linear_vitb14_reg", |classes| sized(DinoLinear::new(with_registers(dinov2(vit::BASE))), classes)),
+    linear("dinov2_linear_vitl14_reg", |classes| sized(DinoLinear::new(with_registers(dinov2(vit::LARGE))), classes)),
+    linear("dinov2_linear_vitg14_reg", |classes| sized(DinoLinear::new(with_registers(GIANT)), classes)),
+    semantic("dinov2_linear-test", "dinov2_linear", (32, 10), UNPUBLISHED, |classes| {
+        sized(DinoLinear::new(dinov2::TEST), classes)
+    }),
+    semantic("dinov2_linear_reg-test", "dinov2_linear", (32, 10), UNPUBLISHED, |classes| {
+        sized(DinoLinear::new(dinov2::GATED_TEST), classes)
+    }),
 ];

@@ -1,0 +1,58 @@
+//! From outlines to a mask per image: index PNG files in a palette, whose values are class numbers, and a list of the classes' names.
+
+use super::convert::{Converted, copy, create, file_names};
+use crate::decode::DecodeOptions;
+use crate::listing::Split;
+use crate::readers::{MaskRules, OutlinedMasks, open_outlined_masks, write_names};
+use crate::{DataError, Dataset, Target, write_png_indexed};
+use std::collections::HashSet;
+use std::path::Path;
+
+/// Writes `images/`, `masks/` and `classes.txt`, with a folder per part where there are two. Masks are what `segment` draws from the
+/// same outlines: 0 is the background, and 255 what is ignored. Where a single class is marked, it alone has a name.
+pub(super) fn convert_to_masks(source: &Path, out: &Path) -> Result<Converted, DataError> {
+    let open = |part, rules: &MaskRules| open_outlined_masks(source, part, rules, DecodeOptions::default());
+    let mut train = open(Split::Train, &MaskRules::default())?;
+    let valid = open(Split::Val, &MaskRules::default()).ok();
+    let mut valid = valid.filter(|valid| valid.outlines().images() != train.outlines().images());
+    if let Some(valid) = valid.as_ref().filter(|valid| valid.class_names() != train.class_names()) {
+        let [of_train, of_valid] = [&train, valid].map(|part| part.class_names().join(", "));
+        return Err(DataError::request(format!(
+            "the parts number their classes differently: {of_train} in training, {of_valid} in validation; give both one list"
+        )));
+    }
+    if valid.as_ref().is_some_and(|valid| valid.is_marked() != train.is_marked()) {
+        // Groups in one part are ignored, so the masks of both number their class.
+        let numbered = MaskRules { classes: Some(2), ..MaskRules::default() };
+        (train, valid) = (open(Split::Train, &numbered)?, Some(open(Split::Val, &numbered)?));
+    }
+    let names = train.class_names();
+    write_names(if train.is_marked() { &names[1..] } else { names }, out)?;
+    let mut result = Converted { opens: out.to_path_buf(), ..Converted::default() };
+    let mut taken = HashSet::new();
+    let has_parts = valid.is_some();
+    for (name, part) in [("train", Some(&train)), ("val", valid.as_ref())] {
+        let Some(part) = part else { continue };
+        let folder = |kind: &str| if has_parts { out.join(kind).join(name) } else { out.join(kind) };
+        write(part, [&folder("images"), &folder("masks")], &mut taken)?;
+        result.images += part.len();
+        result.boxes += part.outlines().images().iter().map(|image| image.boxes.len()).sum::<usize>();
+        result.dropped.extend(part.left_out());
+    }
+    result.dropped.sort();
+    result.dropped.dedup();
+    Ok(result)
+}
+
+/// Every image of a part, and its mask under the same name.
+fn write(part: &OutlinedMasks, [images, masks]: [&Path; 2], taken: &mut HashSet<String>) -> Result<(), DataError> {
+    create(images)?;
+    create(masks)?;
+    for (index, image) in part.outlines().images().iter().enumerate() {
+        let Target::Mask(mask) = part.get(index)?.target else { continue };
+        let [stem, ending] = file_names(&image.path, taken);
+        copy(image, &images.join(format!("{stem}.{ending}")))?;
+        write_png_indexed(masks.join(format!("{stem}.png")), &mask.labels)?;
+    }
+    Ok(())
+}

@@ -42,6 +42,9 @@ const OF_EVALUATION: [(&str, bool); 23] = [
 /// Parts of phases that change images, or which of them come.
 const OF_IMAGES: [&str; 2] = ["transform", "mix"];
 
+/// Keys of the data that only the order of a run's training reads.
+const OF_ORDER: [&str; 2] = ["data.streams", "data.window"];
+
 impl RecipeReader {
     /// Refuses a key that changes nothing for this reader; `position` is where it stands in the recipe, such as
     /// `phases.0.schedule.lr`.
@@ -57,7 +60,7 @@ impl RecipeReader {
                 (listed.is_some_and(|(_, is_read)| *is_read) || key == "augment" || of_images, "a loader")
             }
         };
-        match is_read {
+        match is_read && !OF_ORDER.contains(&position) {
             true => Ok(()),
             false => refuse!("`{position}` is for training and changes nothing in {what}; remove it"),
         }
@@ -73,9 +76,17 @@ mod tests {
     /// They were accepted, and nothing came of them.
     #[test]
     fn evaluations_and_loaders_ignored_keys_of_training() {
-        for key in
-            ["phases.0.schedule.lr", "seed", "gallery", "data.dir", "phases.*.mix.mixup", "eval_transform", "loss"]
-        {
+        for key in [
+            "phases.0.schedule.lr",
+            "seed",
+            "gallery",
+            "data.dir",
+            "data.streams",
+            "data.window",
+            "phases.*.mix.mixup",
+            "eval_transform",
+            "loss",
+        ] {
             let read = [RecipeReader::Evaluation, RecipeReader::Loader].map(|reader| reader.refuse_unread(key).is_ok());
             let expected = match key {
                 "seed" | "data.dir" | "eval_transform" => [true, true],

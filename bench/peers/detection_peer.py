@@ -70,13 +70,28 @@ def objects(batch, per_image):
                 cls=torch.randint(0, 80, (count, 1), generator=generator).float(), bboxes=torch.cat([center, size], 1))
 
 
+def masks(boxes, arguments):
+    """A rectangle for each object, on a grid of a fourth of the image, numbered from one in its image; later ones lie above."""
+    grid = arguments.size // 4
+    owners = torch.zeros(arguments.batch_size, grid, grid)
+    corners = (torch.cat([boxes[:, :2] - boxes[:, 2:] / 2, boxes[:, :2] + boxes[:, 2:] / 2], 1) * grid).int().tolist()
+    for number, (x0, y0, x1, y1) in enumerate(corners):
+        owners[number // arguments.boxes, y0:y1, x0:x1] = number % arguments.boxes + 1
+    return dict(masks=owners, sem_masks=torch.zeros(arguments.batch_size, grid, grid))
+
+
+def network_of(name):
+    from ultralytics.nn import tasks
+    kind = tasks.SegmentationModel if name.endswith('-seg') else tasks.DetectionModel
+    return kind(f'{name}.yaml', nc=80, verbose=False)
+
+
 def trained_step(arguments, device, channels_last, compiled):
     """A network and what one step of its training is: forward, loss, gradients, clipping, SGD. `compiled` is 'network', 'all' or
     nothing."""
-    from ultralytics.nn.tasks import DetectionModel
     from ultralytics.cfg import get_cfg
     torch.manual_seed(0)
-    model = DetectionModel(f'{arguments.model}.yaml', nc=80, verbose=False)
+    model = network_of(arguments.model)
     model.args = get_cfg()
     model = model.to(device).train()
     if channels_last:
@@ -86,7 +101,10 @@ def trained_step(arguments, device, channels_last, compiled):
     model.criterion = model.init_criterion()
     optimizer = torch.optim.SGD([p for p in model.parameters() if p.requires_grad], lr=1e-4, momentum=0.937, nesterov=True,
                                 weight_decay=5e-4)
-    batch = {key: value.to(device) for key, value in objects(arguments.batch_size, arguments.boxes).items()}
+    batch = objects(arguments.batch_size, arguments.boxes)
+    if arguments.model.endswith('-seg'):
+        batch.update(masks(batch['bboxes'], arguments))
+    batch = {key: value.to(device) for key, value in batch.items()}
     images = torch.randint(0, 256, (arguments.batch_size, 3, arguments.size, arguments.size), dtype=torch.uint8, device=device)
     if channels_last:
         images = images.contiguous(memory_format=torch.channels_last)
@@ -143,8 +161,7 @@ def bench():
     device, channels_last, compiled = torch.device('cpu'), arguments.variant != 'eager', arguments.variant == 'compile'
     if arguments.mode == 'train':
         return measure(trained_step(arguments, device, channels_last, 'all' if compiled else None), 'pytorch', arguments)
-    from ultralytics.nn.tasks import DetectionModel
-    model = DetectionModel(f'{arguments.model}.yaml', nc=80, verbose=False).eval().fuse(verbose=False)
+    model = network_of(arguments.model).eval().fuse(verbose=False)
     images = torch.rand(arguments.batch_size, 3, arguments.size, arguments.size)
     if channels_last:
         model, images = model.to(memory_format=torch.channels_last), images.contiguous(memory_format=torch.channels_last)

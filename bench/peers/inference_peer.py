@@ -4,8 +4,9 @@
     python inference_peer.py MODEL [--batch-size N] [--size H] [--precision f32|bf16|int8] [--threads T] [--steps K]
                              [--variant onnxruntime|openvino]
 
-Models by the names that `octant models` lists: YOLOv8, 11, 12 and 26 from Ultralytics' package (called, not read), YOLOX from
-a clone named by YOLOX_DIR, classifiers from torchvision or timm, all with random weights. The network is written once per
+Models by the names that `octant models` lists: YOLOv8, 11, 12 and 26 from Ultralytics' package (called, not read), with heads for
+boxes or masks (`-seg`), YOLOX from a clone named by YOLOX_DIR, torchvision's and transformers' networks for a class per pixel,
+classifiers from torchvision or timm, all with random weights. The network is written once per
 size and batch as an ONNX file (folder OCTANT_PEER_ONNX, or one in the folder of temporary files), norms folded as the exporter
 and the runtimes like it. Detectors decode their boxes, as ours do; no side suppresses any. onnxruntime has no bf16 on x86. For int8 both run the file that
 onnxruntime's static quantization makes (QDQ, a scale per output channel), calibrated on noise.
@@ -21,8 +22,9 @@ import numpy as np  # noqa: E402
 
 
 def ultralytics(name):
-    from ultralytics.nn.tasks import DetectionModel
-    model = DetectionModel(f'{name}.yaml', nc=80, verbose=False).eval().fuse(verbose=False)
+    from ultralytics.nn import tasks
+    kind = tasks.SegmentationModel if name.endswith('-seg') else tasks.DetectionModel
+    model = kind(f'{name}.yaml', nc=80, verbose=False).eval().fuse(verbose=False)
     head = model.model[-1]
     # As its own exporter does: decoded boxes and scores alone.
     head.export, head.format = True, 'onnx'
@@ -64,8 +66,14 @@ def export(arguments, path):
     import torch
     torch.manual_seed(0)
     name = arguments.model
-    build = ultralytics if name.startswith('yolo') and not name.startswith('yolox') else yolox if name.startswith('yolox') else classifier
-    model = build(name).eval()
+    if name.startswith('yolox'):
+        model = yolox(name)
+    elif name.startswith('yolo'):
+        model = ultralytics(name)
+    else:
+        from pytorch_peer import segmenter
+        model = segmenter(name) or classifier(name)
+    model.eval()
     images = torch.zeros(arguments.batch_size, 3, arguments.size, arguments.size)
     half_written = path.with_suffix('.part')
     torch.onnx.export(model, (images,), str(half_written), input_names=['images'], opset_version=17, dynamo=False)

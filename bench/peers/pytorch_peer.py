@@ -3,8 +3,9 @@
     python pytorch_peer.py MODEL [--batch-size N] [--size H] [--mode train|infer] [--precision f32|bf16] [--threads T]
                            [--steps K] [--variant eager|channels-last|compile]
 
-Models: fashion-cnn, mshnet, and every classifier that torchvision or timm knows by the same name. The variant `compile` is
-channels-last too, since that is how it is fastest. bf16 is autocast with f32 parameters, as in Octant.
+Models: fashion-cnn, mshnet, every classifier that torchvision or timm knows by the same name, torchvision's networks for a class
+per pixel, and transformers' SegFormer. The variant `compile` is channels-last too, since that is how it is fastest. bf16 is autocast
+with f32 parameters, as in Octant.
 """
 import os
 import sys
@@ -56,6 +57,48 @@ def deep_loss(outputs, target):
     return total / (len(maps) + 1)
 
 
+# Widths, depths and the decoder's width.
+SEGFORMERS = {
+    "segformer_b0": ([32, 64, 160, 256], [2, 2, 2, 2], 256), "segformer_b1": ([64, 128, 320, 512], [2, 2, 2, 2], 256),
+    "segformer_b2": ([64, 128, 320, 512], [3, 4, 6, 3], 768), "segformer_b3": ([64, 128, 320, 512], [3, 4, 18, 3], 768),
+    "segformer_b4": ([64, 128, 320, 512], [3, 8, 27, 3], 768), "segformer_b5": ([64, 128, 320, 512], [3, 6, 40, 3], 768),
+}
+
+
+class Segmenter(nn.Module):
+    """The output, and the auxiliary head's where there is one and it trains."""
+
+    def __init__(self, model):
+        super().__init__()
+        self.model = model
+
+    def forward(self, x):
+        outputs = self.model(x)
+        return [outputs.logits] if hasattr(outputs, "logits") else list(outputs.values())[:2 if self.training else 1]
+
+
+def segmenter(name):
+    """A network for a class per pixel; nothing for other names."""
+    if name in SEGFORMERS:
+        from transformers import SegformerConfig, SegformerForSemanticSegmentation
+        widths, depths, decoder = SEGFORMERS[name]
+        config = SegformerConfig(num_labels=150, hidden_sizes=widths, depths=depths, decoder_hidden_size=decoder)
+        return Segmenter(SegformerForSemanticSegmentation(config))
+    import torchvision.models.segmentation as segmentation
+    if not name.startswith("_") and hasattr(segmentation, name):
+        auxiliary = {} if name.startswith("lraspp") else {"aux_loss": True}
+        return Segmenter(getattr(segmentation, name)(weights=None, weights_backbone=None, num_classes=21, **auxiliary))
+    return None
+
+
+def loss_of_pixels(outputs, target):
+    """Cross entropy at the size of the masks, and 0.4 of the auxiliary output's."""
+    def of(output):
+        resized = F.interpolate(output.float(), size=target.shape[-2:], mode="bilinear", align_corners=False)
+        return F.cross_entropy(resized, target, ignore_index=255)
+    return sum(weight * of(output) for weight, output in zip((1.0, 0.4), outputs))
+
+
 def classifier(name):
     """Torchvision's network of that name, or timm's."""
     import torchvision
@@ -65,8 +108,8 @@ def classifier(name):
         import timm
         return timm.create_model(name)
     except (ImportError, RuntimeError) as error:
-        sys.exit(f"there is no {name} for PyTorch; there are fashion-cnn, mshnet and the classifiers of torchvision and, "
-                 f"where it is installed, timm ({error})")
+        sys.exit(f"there is no {name} for PyTorch; there are fashion-cnn, mshnet, SegFormer, the networks of torchvision and, "
+                 f"where it is installed, timm's classifiers ({error})")
 
 
 def case(name, batch, size):
@@ -78,6 +121,11 @@ def case(name, batch, size):
         target = (torch.arange(batch * size * size) % 97 == 0).float().reshape(batch, 1, size, size)
         adagrad = lambda parameters: torch.optim.Adagrad(parameters, lr=1e-3)
         return MSHNet(), torch.randn(batch, 3, size, size), lambda out: deep_loss(out, target), adagrad
+    model = segmenter(name)
+    if model:
+        target = (torch.arange(batch * size * size) % 97 == 0).long().reshape(batch, size, size)
+        adamw = lambda parameters: torch.optim.AdamW(parameters, lr=1e-3, weight_decay=0.01)
+        return model, torch.randn(batch, 3, size, size), lambda out: loss_of_pixels(out, target), adamw
     if name == "fashion-cnn":
         model, images = FashionCnn(), torch.randn(batch, 1, size, size)
         optimizer = lambda parameters: torch.optim.Adam(parameters, lr=1e-3)

@@ -29,8 +29,8 @@ const PEERS: [Peer; 4] = [
         variants: &["eager", "channels-last", "compile"],
         start: |programs, task| match task {
             ModelTask::Classify | ModelTask::Segment => programs.python("pytorch_peer.py"),
-            ModelTask::Detect => programs.python("detection_peer.py"),
-            ModelTask::Instances | ModelTask::Pose | ModelTask::Rotated => {
+            ModelTask::Detect | ModelTask::Instances => programs.python("detection_peer.py"),
+            ModelTask::Pose | ModelTask::Rotated => {
                 refuse!(
                     "there is no peer for networks to {}; bench/peers/same_learning.py compares their learning",
                     task.name()

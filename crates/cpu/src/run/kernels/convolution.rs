@@ -2,10 +2,8 @@
 
 use super::super::looping::PreparedLoop;
 use super::super::memory::Memory;
-use super::numbers::{
-    advance, doubles, integers, into_f32, is_bf16, with_bf16, with_f32, write_doubles, write_integers,
-};
-use super::{Arguments, KeptWeights, run_behind};
+use super::numbers::{doubles, integers, into_f32, is_bf16, with_bf16, with_f32, write_doubles, write_integers};
+use super::{Arguments, KeptWeights, general, run_behind};
 use crate::kernels::{
     ConvGeometry, Epilogue, ForwardConv as Kernel, Gemm, Machine, MatrixStrides, Weights, WeightsGradient, is_split,
 };
@@ -19,7 +17,7 @@ pub(super) enum ConvAlgorithm {
     Images { kernel: Kernel, strides: KernelStrides },
     /// The gradient with respect to the kernel.
     Gradient(WeightsGradient),
-    /// Loops over every index, for what networks for images do not need.
+    /// One product after the other, for what networks for images do not need.
     General(Convolution),
 }
 
@@ -149,13 +147,15 @@ impl ConvAlgorithm {
             }),
             ConvAlgorithm::General(conv) if output.1.dtype().is_float() => {
                 let (x, w) = (doubles(memory, input), doubles(memory, kernel));
-                let y = general(conv, (&x, &input.1), (&w, &kernel.1), &output.1, 0.0, |sum, x, w| sum + x * w);
+                let (x, w) = ((&x[..], &input.1), (&w[..], &kernel.1));
+                let y = general::convolution(conv, x, w, &output.1, 0.0, |sum, x, w| sum + x * w);
                 write_doubles(memory, output, &y);
             }
             ConvAlgorithm::General(conv) => {
                 let (x, w) = (integers(memory, input), integers(memory, kernel));
                 let multiply_add = |sum: i64, x: i64, w: i64| sum.wrapping_add(x.wrapping_mul(w));
-                let y = general(conv, (&x, &input.1), (&w, &kernel.1), &output.1, 0, multiply_add);
+                let (x, w) = ((&x[..], &input.1), (&w[..], &kernel.1));
+                let y = general::convolution(conv, x, w, &output.1, 0, multiply_add);
                 write_integers(memory, output, &y);
             }
         }
@@ -189,73 +189,6 @@ impl KernelStrides {
             input: strides[conv.kernel.input],
             output: strides[conv.kernel.output],
             group: strides[conv.kernel.output] * (kernel.dims()[conv.kernel.output] / conv.feature_groups),
-        }
-    }
-}
-
-/// A convolution in its general form, straight from its definition.
-fn general<T: Copy>(
-    conv: &Convolution,
-    (x, input): (&[T], &Shape),
-    (w, kernel): (&[T], &Shape),
-    output: &Shape,
-    zero: T,
-    multiply_add: impl Fn(T, T, T) -> T,
-) -> Vec<T> {
-    let spatial = conv.strides.len();
-    let (x_strides, w_strides) = (input.strides(), kernel.strides());
-    let features = kernel.dims()[conv.kernel.output];
-    let (group_features, batch_group_features) = (features / conv.feature_groups, features / conv.batch_groups);
-    let group_inputs = kernel.dims()[conv.kernel.input];
-    let batch_group = input.dims()[conv.input.batch] / conv.batch_groups;
-    let window: Vec<usize> = conv.kernel.spatial.iter().map(|&axis| kernel.dims()[axis]).collect();
-    let mut result = Vec::with_capacity(output.elements());
-    let mut output_index = vec![0; output.rank()];
-    if output.elements() == 0 {
-        return result;
-    }
-    loop {
-        let feature = output_index[conv.output.feature];
-        let batch = output_index[conv.output.batch] + feature / batch_group_features.max(1) * batch_group;
-        let first_input = feature / group_features.max(1) * group_inputs;
-        let mut sum = zero;
-        let mut tap = vec![0; spatial];
-        if window.iter().all(|&length| length > 0) {
-            loop {
-                let source: Option<usize> = (0..spatial)
-                    .map(|axis| {
-                        let at = output_index[conv.output.spatial[axis]] * conv.strides[axis]
-                            + tap[axis] * conv.kernel_dilation[axis];
-                        let at = at as i64 - conv.padding[axis].0;
-                        let dilation = conv.input_dilation[axis] as i64;
-                        let index = (at >= 0 && at % dilation == 0).then(|| (at / dilation) as usize)?;
-                        let dim = conv.input.spatial[axis];
-                        (index < input.dims()[dim]).then(|| index * x_strides[dim])
-                    })
-                    .sum();
-                let weight: usize = (0..spatial)
-                    .map(|axis| {
-                        let tap = if conv.reversed { window[axis] - 1 - tap[axis] } else { tap[axis] };
-                        tap * w_strides[conv.kernel.spatial[axis]]
-                    })
-                    .sum();
-                if let Some(source) = source {
-                    let source =
-                        source + batch * x_strides[conv.input.batch] + first_input * x_strides[conv.input.feature];
-                    let weight = weight + feature * w_strides[conv.kernel.output];
-                    for channel in 0..group_inputs {
-                        let x = x[source + channel * x_strides[conv.input.feature]];
-                        sum = multiply_add(sum, x, w[weight + channel * w_strides[conv.kernel.input]]);
-                    }
-                }
-                if !advance(&mut tap, &window) {
-                    break;
-                }
-            }
-        }
-        result.push(sum);
-        if !advance(&mut output_index, output.dims()) {
-            return result;
         }
     }
 }

@@ -8,7 +8,7 @@ use super::numbers::{
 };
 #[cfg(target_arch = "x86_64")]
 use super::run_behind;
-use super::{Arguments, KeptWeights};
+use super::{Arguments, KeptWeights, general};
 use crate::kernels::{
     ConvGeometry, FEW_ROWS, ForwardConv, Gemm, Machine, MatrixStrides, WeightsGradient, gemm, gemm_bf16,
 };
@@ -25,7 +25,7 @@ pub(super) enum DotAlgorithm {
     Matrices { gemm: Gemm, first: Vec<[usize; 2]> },
     /// Operands whose axes must first be put into the order batch, rows, columns.
     Reordered { gemm: Gemm, left: Vec<usize>, right: Vec<usize> },
-    /// Loops over every index, for types without a matrix kernel.
+    /// One product after the other, for types without a matrix kernel.
     General(DotGeneral),
 }
 
@@ -185,13 +185,13 @@ impl DotAlgorithm {
             }
             DotAlgorithm::General(dot) if output.1.dtype().is_float() => {
                 let (a, b) = (doubles(memory, left), doubles(memory, right));
-                let c = general(dot, (&a, &left.1), (&b, &right.1), &output.1, 0.0, |sum, a, b| sum + a * b);
+                let c = general::product(dot, (&a, &left.1), (&b, &right.1), 0.0, |sum, a, b| sum + a * b);
                 write_doubles(memory, output, &c);
             }
             DotAlgorithm::General(dot) => {
                 let (a, b) = (integers(memory, left), integers(memory, right));
                 let multiply_add = |sum: i64, a: i64, b: i64| sum.wrapping_add(a.wrapping_mul(b));
-                let c = general(dot, (&a, &left.1), (&b, &right.1), &output.1, 0, multiply_add);
+                let c = general::product(dot, (&a, &left.1), (&b, &right.1), 0, multiply_add);
                 write_integers(memory, output, &c);
             }
         }
@@ -235,46 +235,6 @@ fn reorder(values: &[f32], shape: &Shape, order: &[usize]) -> Vec<f32> {
     while result.len() < values.len() {
         result.push(values[order.iter().zip(&index).map(|(&axis, &i)| i * strides[axis]).sum::<usize>()]);
         advance(&mut index, &dims);
-    }
-    result
-}
-
-fn general<T: Copy>(
-    dot: &DotGeneral,
-    (a, left): (&[T], &Shape),
-    (b, right): (&[T], &Shape),
-    output: &Shape,
-    zero: T,
-    multiply_add: impl Fn(T, T, T) -> T,
-) -> Vec<T> {
-    let (a_strides, b_strides) = (left.strides(), right.strides());
-    let left_free = free_axes(left, &dot.left_batch, &dot.left_contract);
-    let right_free = free_axes(right, &dot.right_batch, &dot.right_contract);
-    let summed: Vec<usize> = dot.left_contract.iter().map(|&axis| left.dims()[axis]).collect();
-    let mut result = Vec::with_capacity(output.elements());
-    let mut output_index = vec![0; output.rank()];
-    while result.len() < output.elements() {
-        let (batch, free) = output_index.split_at(dot.left_batch.len());
-        let (rows, columns) = free.split_at(left_free.len());
-        let at = |axes: &[usize], index: &[usize], strides: &[usize]| {
-            axes.iter().zip(index).map(|(&axis, &i)| i * strides[axis]).sum::<usize>()
-        };
-        let a_start = at(&dot.left_batch, batch, &a_strides) + at(&left_free, rows, &a_strides);
-        let b_start = at(&dot.right_batch, batch, &b_strides) + at(&right_free, columns, &b_strides);
-        let mut sum = zero;
-        let mut index = vec![0; summed.len()];
-        if summed.iter().all(|&length| length > 0) {
-            loop {
-                let a = a[a_start + at(&dot.left_contract, &index, &a_strides)];
-                let b = b[b_start + at(&dot.right_contract, &index, &b_strides)];
-                sum = multiply_add(sum, a, b);
-                if !advance(&mut index, &summed) {
-                    break;
-                }
-            }
-        }
-        result.push(sum);
-        advance(&mut output_index, output.dims());
     }
     result
 }

@@ -5,6 +5,7 @@ mod assignment;
 mod attention;
 mod convolution;
 mod dot;
+mod general;
 mod index;
 mod int8;
 mod numbers;

@@ -4,6 +4,7 @@ use crate::output::{Bar, bytes, duration};
 use anyhow::Result;
 use octant_device::cache_folder;
 use octant_predict::{Downloads, Sources};
+use octant_recipe::LocalCopy;
 use octant_zoo::ModelEntry;
 use octant_zoo::registry::Published;
 use std::path::{Path, PathBuf};
@@ -14,9 +15,14 @@ pub(crate) fn downloads() -> Downloads {
     Downloads::new(cache_folder()).with_log(|line| eprintln!("{line}"))
 }
 
-/// A data set's location as a local path; a remote one is mirrored into the cache.
-pub(crate) fn localize_data(location: &Path) -> Result<PathBuf> {
+/// A data set's location on this machine; a remote one is mirrored into the cache.
+pub(crate) fn local_copy(location: &Path) -> Result<LocalCopy> {
     Ok(with_line(|progress| downloads().localize_data(location, progress))?)
+}
+
+/// The same as a path alone.
+pub(crate) fn localize_data(location: &Path) -> Result<PathBuf> {
+    Ok(local_copy(location)?.path)
 }
 
 /// The file that the `weights` argument names: a file, an address, `pretrained`, or the name of published weights.

@@ -5,7 +5,7 @@ use crate::fetching;
 use anyhow::Result;
 use octant_data::Dataset;
 use octant_device::cache_folder;
-use octant_recipe::{Data, EvaluationData, Recipe, RecipeError, Surroundings};
+use octant_recipe::{Data, EvaluationData, LocalCopy, Recipe, RecipeError, Surroundings};
 use octant_zoo::ModelEntry;
 use std::path::{Path, PathBuf};
 
@@ -17,8 +17,8 @@ impl Surroundings for Terminal {
         cache_folder()
     }
 
-    fn local(&self, location: &Path) -> octant_recipe::Result<PathBuf> {
-        fetching::localize_data(location).map_err(|error| RecipeError::Refused(format!("{error:#}")))
+    fn local(&self, location: &Path) -> octant_recipe::Result<LocalCopy> {
+        fetching::local_copy(location).map_err(|error| RecipeError::Refused(format!("{error:#}")))
     }
 
     fn weights(&self, given: &Path, model: &ModelEntry) -> octant_recipe::Result<PathBuf> {

@@ -5,6 +5,8 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 
 mod binary;
+#[path = "processes/stored.rs"]
+mod stored;
 
 use octant_testing::{fake_plugin, oracle};
 use octant_train::checkpoint::Checkpoint;
@@ -17,7 +19,15 @@ use std::time::{Duration, Instant};
 struct Team {
     home: tempfile::TempDir,
     executor: Option<OsString>,
+    /// The words behind `octant train`: a recipe and its flags.
+    recipe: Vec<OsString>,
+    /// Of every process.
+    environment: Vec<(&'static str, String)>,
 }
+
+/// A recipe of 64 images in four steps.
+const RECIPE: [&str; 9] =
+    ["glyphs", "--model", "fashion-cnn-tiny", "--set", "data.train=64", "--set", "data.test=24", "--batch-size", "16"];
 
 impl Team {
     fn new(python: Option<OsString>) -> Team {
@@ -28,7 +38,8 @@ impl Team {
             words.push(&script);
             words
         });
-        Team { home: tempfile::tempdir().unwrap(), executor }
+        let recipe = RECIPE.map(OsString::from).into();
+        Team { home: tempfile::tempdir().unwrap(), executor, recipe, environment: Vec::new() }
     }
 
     fn run(&self, name: &str) -> PathBuf {
@@ -38,24 +49,12 @@ impl Team {
     /// `octant train` on so many devices of the fake, which behaves as the settings say.
     fn train(&self, run: &str, settings: &str) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_octant"));
-        command
-            .args(["train", "glyphs", "--model", "fashion-cnn-tiny", "--workers", "1", "--device"])
-            .arg(fake_plugin::path());
-        command.args([
-            "--set",
-            "data.train=64",
-            "--set",
-            "data.test=24",
-            "--batch-size",
-            "16",
-            "--epochs",
-            "2",
-            "--cores",
-            "all",
-        ]);
+        command.arg("train").args(&self.recipe).args(["--workers", "1", "--device"]).arg(fake_plugin::path());
+        command.args(["--epochs", "2", "--cores", "all"]);
         command.args(["--checkpoint-every", "2", "--out"]).arg(self.run(run));
         command.env("OCTANT_CACHE", self.home.path().join("cache")).env("OCTANT_FAKE_PLUGIN", settings);
         command.envs(self.executor.as_ref().map(|words| ("OCTANT_FAKE_EXECUTOR", words)));
+        command.envs(self.environment.iter().map(|(name, value)| (name, value)));
         command.current_dir(self.home.path()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command
     }

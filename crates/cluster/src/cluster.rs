@@ -207,7 +207,7 @@ fn hosts(joined: &[Vec<u8>], ranks: usize) -> Result<Vec<String>> {
 }
 
 /// The name of this host, for messages.
-fn host() -> String {
+pub fn host() -> String {
     let name = std::fs::read_to_string("/proc/sys/kernel/hostname").ok().or_else(|| std::env::var("HOSTNAME").ok());
     name.map(|name| name.trim().to_string()).filter(|name| !name.is_empty()).unwrap_or_else(|| "unnamed host".into())
 }

@@ -29,7 +29,7 @@ mod supervise;
 mod watch;
 mod wire;
 
-pub use cluster::{Cluster, JoinOptions};
+pub use cluster::{Cluster, JoinOptions, host};
 pub use coordinator::Coordinator;
 pub use error::{ClusterError, Result};
 pub use exit::{ExitCode, exit_now};

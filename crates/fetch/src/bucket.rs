@@ -27,6 +27,7 @@ pub(crate) struct Endpoint {
     /// Ends before the key, with a slash.
     base: String,
     credentials: Credentials,
+    provider: Provider,
 }
 
 /// The first of these variables that is set and not empty.
@@ -55,14 +56,23 @@ impl Endpoint {
         let credentials = key.map_or(Credentials::Anonymous, |(id, secret)| {
             Credentials::Key(AccessKey { id, secret, session: setting(&["AWS_SESSION_TOKEN"]), region })
         });
-        Endpoint { base, credentials }
+        Endpoint { base, credentials, provider: Provider::S3 }
     }
 
     fn google(bucket: &str) -> Endpoint {
         let endpoint = setting(&["STORAGE_EMULATOR_HOST"]).unwrap_or_else(|| "https://storage.googleapis.com".into());
         let token = setting(&["GOOGLE_OAUTH_ACCESS_TOKEN", "CLOUDSDK_AUTH_ACCESS_TOKEN"]);
         let credentials = token.map_or(Credentials::Anonymous, Credentials::Bearer);
-        Endpoint { base: format!("{}/{bucket}/", endpoint.trim_end_matches('/')), credentials }
+        let base = format!("{}/{bucket}/", endpoint.trim_end_matches('/'));
+        Endpoint { base, credentials, provider: Provider::Google }
+    }
+
+    /// The header of a request that stores an object only where there is none of that name.
+    pub fn if_new(&self) -> (&'static str, &'static str) {
+        match self.provider {
+            Provider::S3 => ("if-none-match", "*"),
+            Provider::Google => ("x-goog-if-generation-match", "0"),
+        }
     }
 
     pub fn object(&self, key: &str) -> Remote {

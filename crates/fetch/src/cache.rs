@@ -6,6 +6,7 @@ use crate::{Checksum, FetchError, FetchLocation, ProgressCallback};
 use std::fmt;
 use std::fs::{self, File};
 use std::path::{Component, Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use ureq::Agent;
 
@@ -29,6 +30,7 @@ pub struct DownloadCache {
     pub(crate) agent: Agent,
     pub(crate) retry: RetryPolicy,
     log: Box<dyn Fn(&str) + Send + Sync>,
+    received: AtomicU64,
 }
 
 impl fmt::Debug for DownloadCache {
@@ -46,7 +48,8 @@ impl DownloadCache {
         let folder = folder.into();
         fs::create_dir_all(&folder).map_err(FetchError::disk(&folder))?;
         let log = Box::new(|_: &str| ());
-        Ok(DownloadCache { folder, mirror: None, agent: http::agent(), retry: RetryPolicy::NORMAL, log })
+        let (agent, retry, received) = (http::agent(), RetryPolicy::NORMAL, AtomicU64::new(0));
+        Ok(DownloadCache { folder, mirror: None, agent, retry, log, received })
     }
 
     /// Downloads from a mirror instead of the published address: a folder, or an address to which names are appended.
@@ -74,6 +77,11 @@ impl DownloadCache {
     /// The response to a request that is repeated while it fails for a passing reason.
     pub(crate) fn retrying<T>(&self, request: impl FnMut() -> Result<T, Failure>) -> Result<T, Failure> {
         self.retry.run(&|line| self.log(line), request)
+    }
+
+    /// Bytes of files that came over the network since the cache was opened.
+    pub fn received(&self) -> u64 {
+        self.received.load(Ordering::Relaxed)
     }
 
     /// The folder of the files.
@@ -148,8 +156,15 @@ impl DownloadCache {
     ) -> Result<(), FetchError> {
         let target = Target { part, version, bytes: item.bytes, is_verified: item.checksum.is_some() };
         let was_begun = part.exists();
+        // The first report of an attempt is what was there already.
+        let mut before = None;
+        let mut counted = |have: u64, total: Option<u64>| {
+            let more = have.saturating_sub(before.replace(have).unwrap_or(have));
+            self.received.fetch_add(more, Ordering::Relaxed);
+            progress(have, total);
+        };
         let mut once = || -> Result<(), FetchError> {
-            download(&self.agent, remote, &target, self.retry, &|line| self.log(line), progress)
+            download(&self.agent, remote, &target, self.retry, &|line| self.log(line), &mut counted)
                 .map_err(|failure| failure.at(&remote.url, &self.folder))?;
             let verified = item.checksum.as_ref().map_or(Ok(()), |checksum| checksum.verify(part, &remote.url));
             verified.inspect_err(|_| drop(fs::remove_file(part)))

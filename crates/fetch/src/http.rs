@@ -57,8 +57,17 @@ impl Remote {
     }
 
     /// Stores a body of that many bytes with that SHA-256.
-    pub fn put(&self, agent: &Agent, mut body: impl Read, bytes: u64, hash: &str) -> Result<(), Failure> {
+    pub fn put(
+        &self,
+        agent: &Agent,
+        mut body: impl Read,
+        (bytes, hash): (u64, &str),
+        condition: Option<(&str, &str)>,
+    ) -> Result<(), Failure> {
         let mut request = agent.put(&self.url).header("content-length", bytes.to_string());
+        if let Some((name, value)) = condition {
+            request = request.header(name, value);
+        }
         for (name, value) in self.credentials.headers("PUT", &self.url, hash) {
             request = request.header(name, value);
         }

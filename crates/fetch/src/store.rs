@@ -79,6 +79,20 @@ impl ObjectStore {
         self.send(name, || Ok(contents), contents.len() as u64, &hash)
     }
 
+    /// Stores an object unless there is one of that name; false where there is. That may be the one of this very call, where the
+    /// response was lost and the request was repeated. Stores that do not know the condition replace what is there.
+    pub fn put_new(&self, name: &str, contents: &[u8]) -> Result<bool, FetchError> {
+        let remote = self.endpoint.object(&self.key(name));
+        let hash = hexadecimal(&Sha256::digest(contents));
+        let of = (contents.len() as u64, hash.as_str());
+        match self.repeated(|| remote.put(&self.agent, contents, of, Some(self.endpoint.if_new()))) {
+            Ok(()) => Ok(true),
+            // There is one; another one is being stored right now.
+            Err(Failure::Status(412 | 409)) => Ok(false),
+            Err(failure) => Err(self.failed(name, failure)),
+        }
+    }
+
     /// Stores a file, in pieces where it is large.
     pub fn put_file(&self, name: &str, path: &Path) -> Result<StoredFile, FetchError> {
         let bytes = path.metadata().map_err(FetchError::reading(path))?.len();
@@ -173,7 +187,7 @@ impl ObjectStore {
         hash: &str,
     ) -> Result<(), FetchError> {
         let remote = self.endpoint.object(&self.key(name));
-        let sent = self.repeated(|| remote.put(&self.agent, body().map_err(Failure::Disk)?, bytes, hash));
+        let sent = self.repeated(|| remote.put(&self.agent, body().map_err(Failure::Disk)?, (bytes, hash), None));
         sent.map_err(|failure| self.failed(name, failure))
     }
 

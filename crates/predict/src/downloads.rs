@@ -2,11 +2,13 @@
 
 use crate::error::{Result, io, refusal, refuse};
 use octant_fetch::{Checksum, DownloadCache, FetchLocation, Item};
-use octant_recipe::PublishedData;
+use octant_recipe::{LocalCopy, PublishedData};
+use octant_train::run::Fetched;
 use octant_zoo::registry::Published;
 use octant_zoo::{ModelEntry, published};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Instant;
 
 /// The word for a model's own published weights where a file of weights is expected.
 pub const PRETRAINED: &str = "pretrained";
@@ -54,22 +56,28 @@ impl Downloads {
 
     /// A location as a local path; what lies elsewhere is mirrored into that part of the cache.
     pub fn localize(&self, location: &Path, folder: &str, progress: Progress) -> Result<PathBuf> {
-        match FetchLocation::parse(&location.to_string_lossy())? {
-            FetchLocation::Path(path) => Ok(path),
-            elsewhere => {
-                let name = elsewhere.to_string();
-                Ok(elsewhere.localize(&self.store(folder, None)?, &mut |done, all| progress(&name, done, all))?)
-            }
-        }
+        Ok(self.copy(location, folder, progress)?.path)
     }
 
-    /// A data set's location as a local path. A remote file that only describes images stands for the folder that holds them
+    /// The same, with what had to be fetched.
+    fn copy(&self, location: &Path, folder: &str, progress: Progress) -> Result<LocalCopy> {
+        let elsewhere = match FetchLocation::parse(&location.to_string_lossy())? {
+            FetchLocation::Path(path) => return Ok(LocalCopy { path, fetched: None }),
+            elsewhere => elsewhere,
+        };
+        let (address, cache, begun) = (elsewhere.to_string(), self.store(folder, None)?, Instant::now());
+        let path = elsewhere.localize(&cache, &mut |done, all| progress(&address, done, all))?;
+        let fetched = Fetched { address, bytes: cache.received(), time: begun.elapsed() };
+        Ok(LocalCopy { path, fetched: Some(fetched).filter(|fetched| fetched.bytes > 0) })
+    }
+
+    /// A data set's location on this machine. A remote file that only describes images stands for the folder that holds them
     /// too.
-    pub fn localize_data(&self, location: &Path, progress: Progress) -> Result<PathBuf> {
-        match described(&location.to_string_lossy()) {
-            Some((folder, file)) => Ok(self.localize(Path::new(folder), "data", progress)?.join(file)),
-            None => self.localize(location, "data", progress),
-        }
+    pub fn localize_data(&self, location: &Path, progress: Progress) -> Result<LocalCopy> {
+        let text = location.to_string_lossy();
+        let Some((folder, file)) = described(&text) else { return self.copy(location, "data", progress) };
+        let copy = self.copy(Path::new(folder), "data", progress)?;
+        Ok(LocalCopy { path: copy.path.join(file), ..copy })
     }
 
     /// The file of weights that a person names: a file, an address, `pretrained`, or the name of published weights.

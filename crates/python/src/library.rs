@@ -4,7 +4,7 @@ use crate::error::refused;
 use octant_data::Dataset;
 use octant_device::{Notice, Options, cache_folder};
 use octant_predict::Downloads;
-use octant_recipe::{RecipeError, Surroundings};
+use octant_recipe::{LocalCopy, RecipeError, Surroundings};
 use octant_runtime::Backend;
 use octant_zoo::ModelEntry;
 use pyo3::prelude::*;
@@ -98,7 +98,7 @@ impl Surroundings for Library {
         cache_folder()
     }
 
-    fn local(&self, location: &Path) -> octant_recipe::Result<PathBuf> {
+    fn local(&self, location: &Path) -> octant_recipe::Result<LocalCopy> {
         let local = downloads().localize_data(location, &mut |_, _, _| {});
         local.map_err(|error| RecipeError::Refused(error.to_string()))
     }

@@ -13,6 +13,7 @@ use crate::transform::generated_fits;
 use crate::{Cache, Recipe, Result, TaskEntry, ValidationPart};
 use octant_data::readers::{self, Split, folders_beside_train};
 use octant_data::{Cached, DataError, Dataset, LabelKind, Matched, PackedCopy, Target, listed, pack_once};
+use octant_train::run::Fetched;
 use octant_zoo::ModelEntry;
 use sources::{Open, OpenSplit, eight_bits};
 use std::path::{Path, PathBuf};
@@ -32,6 +33,17 @@ pub struct Data {
     pub classes: Vec<String>,
     /// Where the splits are not the same, in sentences.
     pub remarks: Vec<String>,
+    /// What was fetched from elsewhere just now.
+    pub fetched: Option<Fetched>,
+}
+
+/// A location on this machine.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LocalCopy {
+    /// Its path.
+    pub path: PathBuf,
+    /// What had to be fetched for it; none where all was here.
+    pub fetched: Option<Fetched>,
 }
 
 impl Data {
@@ -58,8 +70,8 @@ pub trait Surroundings {
     fn cache(&self) -> PathBuf;
 
     /// A location as a local path; remote ones may be fetched.
-    fn local(&self, location: &Path) -> Result<PathBuf> {
-        Ok(location.to_path_buf())
+    fn local(&self, location: &Path) -> Result<LocalCopy> {
+        Ok(LocalCopy { path: location.to_path_buf(), fetched: None })
     }
 
     /// The file of weights that a recipe names for its model; published ones and addresses may be fetched.
@@ -92,7 +104,7 @@ impl Surroundings for LocalFiles {
 /// Opens the data that a recipe names. Classes are matched by name: with `known`, those of a run, where there are any,
 /// otherwise with those of the training data.
 pub fn data(recipe: &Recipe, known: &[String], surroundings: &dyn Surroundings) -> Result<Data> {
-    let Splits { train, valid, is_held_out } = splits(recipe, surroundings)?;
+    let Splits { train, valid, is_held_out, fetched } = splits(recipe, surroundings)?;
     if train.is_empty() || valid.is_empty() {
         refuse!("the data set has no images to {}", if train.is_empty() { "learn from" } else { "validate on" });
     }
@@ -120,7 +132,7 @@ pub fn data(recipe: &Recipe, known: &[String], surroundings: &dyn Surroundings) 
         remarks.push(held_out_remark(recipe, valid.len(), total, surroundings));
     }
     remarks.extend(of_train.into_iter().chain(of_valid));
-    Ok(Data { train, valid, is_held_out, outputs, classes, remarks })
+    Ok(Data { train, valid, is_held_out, outputs, classes, remarks, fetched })
 }
 
 /// How large a head the data needs.
@@ -185,8 +197,8 @@ fn refuse_mixed_masks(train: &dyn Dataset, valid: &dyn Dataset) -> Result<()> {
 
 /// What was held out and why, with the folders that were passed over.
 fn held_out_remark(recipe: &Recipe, count: usize, total: usize, surroundings: &dyn Surroundings) -> String {
-    let folder = recipe.data.dir.as_deref().and_then(|dir| surroundings.local(dir).ok()).unwrap_or_default();
-    let beside = folders_beside_train(&folder);
+    let folder = recipe.data.dir.as_deref().and_then(|dir| surroundings.local(dir).ok());
+    let beside = folder.map(|folder| folders_beside_train(&folder.path)).unwrap_or_default();
     let looked = Split::Val.names().join("/, ");
     let why = match beside.is_empty() {
         true => "no images are for validation alone".to_string(),
@@ -201,6 +213,7 @@ struct Splits {
     valid: Arc<dyn Dataset>,
     /// There was no part for validation, so some images were held out.
     is_held_out: bool,
+    fetched: Option<Fetched>,
 }
 
 fn splits(recipe: &Recipe, surroundings: &dyn Surroundings) -> Result<Splits> {
@@ -216,14 +229,14 @@ fn splits(recipe: &Recipe, surroundings: &dyn Surroundings) -> Result<Splits> {
             generated_fits(side)?;
             let train = open(source.train.unwrap_or(train), side, recipe.run.seed);
             let valid = open(source.test.unwrap_or(test), side, recipe.run.seed ^ 0x7e57);
-            Ok(Splits { train, valid, is_held_out: false })
+            Ok(Splits { train, valid, is_held_out: false, fetched: None })
         }
         Open::Files(open) => {
-            let [train, valid] = open_files(recipe, entry, open, surroundings)?;
+            let ([train, valid], fetched) = open_files(recipe, entry, open, surroundings)?;
             let (train, valid) = (train?, valid?);
             let is_held_out = held_out::is_needed(&*train, &*valid);
             let [train, valid] = held_out::split(train, valid)?;
-            Ok(Splits { train, valid, is_held_out })
+            Ok(Splits { train, valid, is_held_out, fetched })
         }
     }
 }
@@ -273,16 +286,19 @@ fn cached(
     })
 }
 
+/// Both splits, where they can be opened, and what was fetched for them.
+type Opened = ([Result<Arc<dyn Dataset>, DataError>; 2], Option<Fetched>);
+
 /// Both splits of a folder, which may hold shards instead of the files that the kind describes.
 fn open_files(
     recipe: &Recipe,
     entry: &SourceEntry,
     open: OpenSplit,
     surroundings: &dyn Surroundings,
-) -> Result<[Result<Arc<dyn Dataset>, DataError>; 2]> {
+) -> Result<Opened> {
     let (source, about) = (&recipe.data, entry.about);
     let location = source.dir.as_deref().ok_or_else(|| refusal!("{} needs `data.dir`, {about}", recipe.name))?;
-    let folder = &surroundings.local(location)?;
+    let LocalCopy { path: folder, fetched } = &surroundings.local(location)?;
     if !folder.exists() {
         refuse!("there is no {}; `data.dir` should be {about}", folder.display());
     }
@@ -299,7 +315,7 @@ fn open_files(
         false => open(folder, split, recipe),
     });
     // Forms of data without parts have the same samples in all of them. That is no test part.
-    Ok(match (train, valid) {
+    let splits = match (train, valid) {
         (Ok(train), Ok(valid))
             if source.validate_on == ValidationPart::Test && held_out::is_needed(&*train, &*valid) =>
         {
@@ -307,7 +323,8 @@ fn open_files(
             [Ok(train), Err(DataError::malformed(folder, problem))]
         }
         (train, valid) => [train, valid],
-    })
+    };
+    Ok((splits, fetched.clone()))
 }
 
 #[cfg(test)]

@@ -30,7 +30,8 @@ pub mod ultralytics;
 
 pub use auto::resolve_auto;
 pub use data::{
-    Data, EvaluationData, LocalFiles, SOURCES, SourceEntry, Surroundings, data, evaluation_data, settle_keypoints,
+    Data, EvaluationData, LocalCopy, LocalFiles, SOURCES, SourceEntry, Surroundings, data, evaluation_data,
+    settle_keypoints,
 };
 pub use directory::{
     Opened, Resumable, begin, checkpoint_weights, choose, class_names, config, has_trained, nearest_run, of_run,

@@ -83,6 +83,7 @@ pub fn plan(recipe: &Recipe, data: &Data, backend: &Arc<dyn Backend>, initial: V
         run: recipe.run.clone(),
         phases,
         train: data.train.clone(),
+        fetched: data.fetched.clone(),
         order: order::of(recipe, data)?,
         valid: data.valid.clone(),
         valid_transform: Arc::new(transform(recipe, &recipe.eval_transform, false, entry)?),

@@ -3,14 +3,18 @@
 //! A checkpoint becomes objects below `step-STEP-CHECKSUM/`, under the names of its files, with the files of the run itself in
 //! `run/` there. Only when all of them are stored is `last.json` or `best.json` replaced by a list of them with their checksums,
 //! in one request: that list is what makes the checkpoint valid. It also names the checkpoint before, whose objects stay; those
-//! that no list names are removed. An upload that breaks off anywhere leaves the lists as they were.
+//! that no list names are removed. An upload that breaks off anywhere leaves the lists as they were. One process at a time does
+//! that under an address ([`claim`]).
 
+mod claim;
 mod uploads;
 
+pub(crate) use claim::Claim;
 pub(crate) use uploads::Uploads;
 
 use crate::error::make_folder;
 use crate::{Result, RunError};
+use claim::Guard;
 use octant_events::RunDirectory;
 use octant_fetch::{FetchError, ObjectStore, StoredFile};
 use octant_train::checkpoint::{self, Checkpoint};
@@ -152,21 +156,22 @@ fn plain(name: &str) -> Result<&Path> {
 
 /// Stores the newest checkpoints of a run under an address, those that are not there yet.
 pub fn store(run: &Path, address: &str) -> Result<()> {
-    let mut stored = StoredRun::open(ObjectStore::open(address)?, run)?;
+    let claim = Claim::take(address, run)?;
+    let mut stored = StoredRun::open(claim.guard(), run)?;
     NAMES.into_iter().try_for_each(|name| stored.store(name).map(drop))
 }
 
 /// What of a run is in a store.
 struct StoredRun {
-    store: ObjectStore,
+    guard: Guard,
     run: PathBuf,
     manifests: Manifests,
 }
 
 impl StoredRun {
-    fn open(store: ObjectStore, run: &Path) -> Result<StoredRun> {
-        let manifests = manifests(&store)?;
-        Ok(StoredRun { store, run: run.to_path_buf(), manifests })
+    fn open(guard: Guard, run: &Path) -> Result<StoredRun> {
+        let manifests = manifests(guard.store())?;
+        Ok(StoredRun { guard, run: run.to_path_buf(), manifests })
     }
 
     /// Stores the newest checkpoint of that name, where it is not there yet; returns its step and how many bytes were sent.
@@ -176,6 +181,7 @@ impl StoredRun {
         if identity(&folder.join(name)).is_none_or(|(_, identity)| Some(identity) == known) {
             return Ok(None);
         }
+        self.guard.check()?;
         // One that is replaced now is stored at the next look.
         let Some(staged) = staged(&folder, name)? else { return Ok(None) };
         let Some((step, identity)) = identity(&staged) else { return Ok(None) };
@@ -189,7 +195,8 @@ impl StoredRun {
         let before = self.manifests.get(name).map(|before| Box::new(Manifest { before: None, ..before.clone() }));
         let manifest = Manifest { before, ..manifest };
         let text = serde_json::to_vec_pretty(&manifest).map_err(|error| RunError::Refused(error.to_string()))?;
-        self.store.put(&format!("{name}.json"), &text)?;
+        self.guard.check()?;
+        self.guard.store().put(&format!("{name}.json"), &text)?;
         self.manifests.insert(name, manifest);
         self.clean()?;
         Ok(Some((step, sent)))
@@ -199,7 +206,7 @@ impl StoredRun {
     fn send(&self, staged: &Path, folder: String, step: u64) -> Result<(Manifest, u64)> {
         let mut sent = 0;
         let mut put = |file: &str, path: &Path| -> Result<Listed> {
-            let StoredFile { bytes, pieces } = self.store.put_file(&format!("{folder}/{file}"), path)?;
+            let StoredFile { bytes, pieces } = self.guard.store().put_file(&format!("{folder}/{file}"), path)?;
             sent += bytes;
             Ok(Listed { bytes, sha256: pieces })
         };
@@ -223,9 +230,10 @@ impl StoredRun {
             before.chain([manifest.folder.as_str()])
         });
         let named: BTreeSet<&str> = named.collect();
-        for object in self.store.list(FOLDERS)? {
+        let store = self.guard.store();
+        for object in store.list(FOLDERS)? {
             if object.split_once('/').is_some_and(|(folder, _)| !named.contains(folder)) {
-                self.store.delete(&object)?;
+                store.delete(&object)?;
             }
         }
         Ok(())

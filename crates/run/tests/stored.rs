@@ -2,6 +2,9 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 
+#[path = "stored/owners.rs"]
+mod owners;
+
 use octant_recipe::{LocalFiles, set_text};
 use octant_run::{Observer, RunEvent, RunOutcome, Stop, TrainJob, restore, store};
 use octant_runtime::Backend;
@@ -220,8 +223,12 @@ fn a_run_resumes_bit_for_bit_on_a_machine_that_has_nothing_of_it() {
 #[test]
 fn a_store_that_fails_is_reported_and_training_continues() {
     let _environment = ENVIRONMENT.lock();
-    let _server = Store::start(0);
+    let server = Store::start(0);
     let folder = tempfile::tempdir().unwrap();
+    // One that takes nothing from the beginning is a mistake in the address or the key.
+    let refused = owners::prepared(&folder.path().join("never")).err().unwrap().to_string();
+    assert!(refused.contains("owner.json returned 403"), "{refused}");
+    server.allow(1);
     let (outcome, printed) = train(folder.path(), Some(ADDRESS), 100);
     assert_eq!(outcome.summary.progress.epoch, 4);
     let has = |part: &str| printed.iter().any(|text| text.contains(part));

@@ -90,6 +90,9 @@ pub fn object_store(objects: &mut BTreeMap<String, Vec<u8>>, request: &Request) 
         return HttpResponse::whole(text.as_bytes());
     }
     match request.method.as_str() {
+        "PUT" if request.headers.contains_key("if-none-match") && objects.contains_key(&plain(path)) => {
+            HttpResponse::status(412)
+        }
         "PUT" => {
             objects.insert(plain(path), request.body.clone());
             HttpResponse::status(200)

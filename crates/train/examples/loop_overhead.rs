@@ -149,6 +149,7 @@ fn whole(backend: &Arc<dyn Backend>, data: &Arc<Ready>, stopwatch: &mut Stopwatc
         run: RunOptions { workers: 1, steps_per_epoch: Some(STEPS), ..RunOptions::default() },
         phases: vec![phase],
         train: data.clone(),
+        fetched: None,
         order: Default::default(),
         valid: Arc::new(Ready::new(BATCH)),
         valid_transform: Arc::new(()),

@@ -16,7 +16,7 @@ mod samples;
 
 pub use plan::{RunOptions, RunPlan, Watched};
 pub use programs::ProgramReport;
-pub use report::{Ending, EpochReport, PhaseMemory, StepReport, Summary, Times, Watcher};
+pub use report::{Ending, EpochReport, Fetched, PhaseMemory, StepReport, Summary, Times, Watcher};
 
 use crate::checkpoint::{Checkpoint, CheckpointWriter, Contents, averages};
 use crate::in_flight::Ahead;
@@ -59,7 +59,7 @@ pub fn run(
         times: Times::default(),
         programs: Default::default(),
         recorder: plan.record.map(Recorder::new),
-        bottleneck: Bottleneck::new(plan.run.workers),
+        bottleneck: Bottleneck::new(plan.run.workers, plan.fetched.clone()),
         is_new,
         skipped: 0,
         left_out: 0,

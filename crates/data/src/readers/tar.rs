@@ -1,6 +1,6 @@
 //! Tar archives, read front to back without unpacking.
 
-use std::io::Read;
+use std::io::{self, Read};
 
 const BLOCK: usize = 512;
 /// Names longer than this are not names.
@@ -20,6 +20,57 @@ pub struct Member {
 /// Calls `visit` for every file with a reader over its contents; what is not read is skipped.
 pub fn visit_members(
     source: impl Read,
+    visit: impl FnMut(&Member, &mut dyn Read) -> Result<(), String>,
+) -> Result<(), String> {
+    visit_source(Stream(source), visit)
+}
+
+/// The same for an archive that is mapped: of what is not read no page is touched.
+pub(super) fn visit_mapped(
+    archive: &[u8],
+    visit: impl FnMut(&Member, &mut dyn Read) -> Result<(), String>,
+) -> Result<(), String> {
+    visit_source(Mapped(archive), visit)
+}
+
+/// Where an archive comes from.
+trait Source: Read {
+    /// Passes over so many bytes; returns how many there were.
+    fn skip(&mut self, count: u64) -> io::Result<u64>;
+}
+
+struct Stream<R>(R);
+
+impl<R: Read> Read for Stream<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.0.read(buffer)
+    }
+}
+
+impl<R: Read> Source for Stream<R> {
+    fn skip(&mut self, count: u64) -> io::Result<u64> {
+        io::copy(&mut (&mut self.0).take(count), &mut io::sink())
+    }
+}
+
+struct Mapped<'a>(&'a [u8]);
+
+impl Read for Mapped<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.0.read(buffer)
+    }
+}
+
+impl Source for Mapped<'_> {
+    fn skip(&mut self, count: u64) -> io::Result<u64> {
+        let count = usize::try_from(count).unwrap_or(usize::MAX).min(self.0.len());
+        self.0 = &self.0[count..];
+        Ok(count as u64)
+    }
+}
+
+fn visit_source(
+    source: impl Source,
     mut visit: impl FnMut(&Member, &mut dyn Read) -> Result<(), String>,
 ) -> Result<(), String> {
     let mut source = Counting { source, position: 0 };
@@ -54,7 +105,7 @@ pub fn visit_members(
             _ => long_name = None,
         }
         let rest = contents.limit() + padding(size);
-        let skipped = std::io::copy(&mut (&mut source).take(rest), &mut std::io::sink());
+        let skipped = source.skip(rest);
         // The padding of the last member may be missing.
         if skipped.map_err(|error| error.to_string())? + padding(size) < rest {
             return Err("the archive is cut off".to_string());
@@ -72,10 +123,18 @@ struct Counting<R> {
 }
 
 impl<R: Read> Read for Counting<R> {
-    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let count = self.source.read(buffer)?;
         self.position += count as u64;
         Ok(count)
+    }
+}
+
+impl<R: Source> Counting<R> {
+    fn skip(&mut self, count: u64) -> io::Result<u64> {
+        let skipped = self.source.skip(count)?;
+        self.position += skipped;
+        Ok(skipped)
     }
 }
 
@@ -156,9 +215,43 @@ mod tests {
         })
         .unwrap();
         assert_eq!(found, [("a/one.txt".to_string(), 5), ("two.bin".to_string(), 1000)]);
+        let mut mapped = Vec::new();
+        visit_mapped(&archive, |member, _| {
+            mapped.push((member.name.clone(), member.size as usize));
+            Ok(())
+        })
+        .unwrap();
+        assert_eq!(mapped, found);
         let cut = visit_members(&archive[..1600], |_, _| Ok(())).unwrap_err();
         assert!(cut.contains("cut off"), "{cut}");
+        assert_eq!(visit_mapped(&archive[..1600], |_, _| Ok(())).unwrap_err(), cut);
         archive[3] ^= 1;
         assert!(visit_members(&archive[..], |_, _| Ok(())).unwrap_err().contains("sum"));
+    }
+
+    /// Counts what is read of a mapped archive.
+    struct Touched<'a>(Mapped<'a>, &'a std::cell::Cell<usize>);
+
+    impl Read for Touched<'_> {
+        fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+            self.1.set(self.1.get() + buffer.len());
+            self.0.read(buffer)
+        }
+    }
+
+    impl Source for Touched<'_> {
+        fn skip(&mut self, count: u64) -> io::Result<u64> {
+            self.0.skip(count)
+        }
+    }
+
+    #[test]
+    fn an_archive_was_read_as_a_whole_to_find_its_members() {
+        let mut archive = member_bytes("a.png", &vec![7; 100_000]).unwrap();
+        archive.extend(member_bytes("a.cls", b"3").unwrap());
+        archive.extend([0; 1024]);
+        let read = std::cell::Cell::new(0);
+        visit_source(Touched(Mapped(&archive), &read), |_, _| Ok(())).unwrap();
+        assert_eq!(read.get(), 3 * BLOCK, "two headers and the end");
     }
 }

@@ -113,12 +113,14 @@ impl WebDataset {
         // SAFETY: the mapping is private and read-only; like every reader of data sets we rely on no process shortening
         // the files while they are read.
         let map = unsafe { memmap2::Mmap::map(&file) }.map_err(|error| DataError::io(path, error))?;
-        let bytes = Bytes::new(map);
+        // Headers lie far apart: what the system would read ahead after each of them is not needed yet.
+        #[cfg(unix)]
+        let _ = map.advise(memmap2::Advice::Random);
         let shard = self.shards.len() as u32;
         let entries = &mut self.entries;
-        let visited = tar::visit_members(&bytes[..], |member, _| {
+        let visited = tar::visit_mapped(&map, |member, _| {
             let span = Span { offset: member.offset as usize, size: member.size as usize };
-            if span.offset.checked_add(span.size).is_none_or(|end| end > bytes.len()) {
+            if span.offset.checked_add(span.size).is_none_or(|end| end > map.len()) {
                 return Err(format!("{} is cut off", member.name));
             }
             let (key, kind) = split_name(&member.name);
@@ -140,7 +142,9 @@ impl WebDataset {
             Ok(())
         });
         visited.map_err(|problem| DataError::malformed(path, problem))?;
-        self.shards.push((path.to_path_buf(), bytes));
+        #[cfg(unix)]
+        let _ = map.advise(memmap2::Advice::Normal);
+        self.shards.push((path.to_path_buf(), Bytes::new(map)));
         Ok(())
     }
 

@@ -39,7 +39,7 @@ pub fn evaluation_data(
     };
     let entry = SourceEntry::named(&recipe.data.kind)?;
     let (dataset, total) = match entry.open {
-        Open::Files(open) if !is_own => match open_files(recipe, entry, open, surroundings)? {
+        Open::Files(open) if !is_own => match open_files(recipe, entry, open, surroundings)?.0 {
             // Figures on the test part are wanted, and on no other.
             [_, Err(error)] if recipe.data.validate_on == ValidationPart::Test => return Err(error.into()),
             [Ok(train), Ok(valid)] if held_out::is_needed(&*train, &*valid) => whole(train),

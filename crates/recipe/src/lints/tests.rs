@@ -43,7 +43,8 @@ fn few(first: u8, target: Target) -> Few {
 
 fn data(train: Few, valid: Few, outputs: usize) -> Data {
     let classes = train.names.clone();
-    Data { train: Arc::new(train), valid: Arc::new(valid), is_held_out: false, outputs, classes, remarks: Vec::new() }
+    let (train, valid) = (Arc::new(train), Arc::new(valid));
+    Data { train, valid, is_held_out: false, outputs, classes, remarks: Vec::new(), fetched: None }
 }
 
 fn classes() -> Data {

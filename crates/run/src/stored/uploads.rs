@@ -1,9 +1,8 @@
 //! Follows the checkpoints of a run and stores every one, on a thread of its own.
 
-use super::{NAMES, StoredRun};
+use super::{Claim, NAMES, StoredRun};
 use crate::Result;
 use octant_events::units::{bytes, duration};
-use octant_fetch::ObjectStore;
 use std::fs::OpenOptions;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -28,19 +27,22 @@ pub(crate) struct Uploads {
     /// One more than the step of the newest stored checkpoint; 0 before there is one.
     stored: Arc<AtomicU64>,
     thread: Option<JoinHandle<()>>,
+    /// Let go when all is stored.
+    _claim: Claim,
 }
 
 impl Uploads {
     /// Begins to follow the checkpoints of a run. What the store has already is looked up first, so that an address that cannot
     /// be read ends the run before its first step.
-    pub fn start(address: &str, run: &Path) -> Result<Uploads> {
-        let stored_run = StoredRun::open(ObjectStore::open(address)?, run)?;
+    pub fn start(claim: Claim, run: &Path) -> Result<Uploads> {
+        let stored_run = StoredRun::open(claim.guard(), run)?;
+        let address = claim.guard().store().address().to_string();
         let (ends, receiver) = channel();
         let (sender, warnings) = channel();
         let stored = Arc::new(AtomicU64::new(0));
         let follower = Follower { run: run.into(), stored_run, stored: stored.clone(), sender };
         let thread = std::thread::spawn(move || follower.work(&receiver));
-        Ok(Uploads { address: address.into(), ends: Some(ends), warnings, stored, thread: Some(thread) })
+        Ok(Uploads { address, ends: Some(ends), warnings, stored, thread: Some(thread), _claim: claim })
     }
 
     /// What went wrong since the last call, in sentences.
@@ -97,9 +99,16 @@ impl Follower {
             }
             match NAMES.into_iter().try_for_each(|name| self.store(name)) {
                 Ok(()) => next_pause = FIRST_PAUSE,
+                // There is no use in another attempt.
+                Err(error) if self.stored_run.guard.is_lost() => {
+                    let text = error.to_string();
+                    self.log(&text);
+                    let _ = self.sender.send(text);
+                    return;
+                }
                 Err(error) => {
                     let again = if is_over { "" } else { "; it is tried again" };
-                    let address = self.stored_run.store.address();
+                    let address = self.stored_run.guard.store().address();
                     let text = format!("a checkpoint could not be stored in {address}: {error}{again}");
                     self.log(&text);
                     // The receiver is gone once the run has failed.
@@ -116,7 +125,7 @@ impl Follower {
     fn store(&mut self, name: &'static str) -> Result<()> {
         let begun = Instant::now();
         if let Some((step, sent)) = self.stored_run.store(name)? {
-            let address = self.stored_run.store.address();
+            let address = self.stored_run.guard.store().address();
             let (size, time) = (bytes(sent), duration(begun.elapsed()));
             self.log(&format!("the checkpoint `{name}` of step {step} is in {address} ({size} sent in {time})"));
         }

@@ -1,5 +1,6 @@
 //! What a run is made of, and the options of its loop.
 
+use super::Fetched;
 use crate::options::defaults;
 use crate::session::validated_names;
 use crate::step::{self, StepOptions};
@@ -41,6 +42,8 @@ pub struct RunPlan {
     pub phases: Vec<Phase>,
     /// What is learned from.
     pub train: Arc<dyn Dataset>,
+    /// What of it was fetched from elsewhere for this run.
+    pub fetched: Option<Fetched>,
     /// In which order.
     pub order: SampleOrder,
     /// The validation data.

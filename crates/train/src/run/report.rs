@@ -3,6 +3,7 @@
 use super::ProgramReport;
 use crate::{Findings, Metric, Phase, RunProgress, Session};
 use octant_events::Value;
+use octant_events::units::{bytes, duration};
 use octant_runtime::{MemoryUse, Timeline};
 use std::time::Duration;
 
@@ -83,6 +84,24 @@ pub struct PhaseMemory {
     pub evaluation: Option<u64>,
 }
 
+/// What was fetched before the first step.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fetched {
+    /// Where it came from.
+    pub address: String,
+    /// How much came from there.
+    pub bytes: u64,
+    /// How long that took.
+    pub time: Duration,
+}
+
+impl Fetched {
+    /// How fast it came: `12.3 MiB/s`.
+    pub fn rate(&self) -> String {
+        format!("{}/s", bytes((self.bytes as f64 / self.time.as_secs_f64().max(1e-9)) as u64))
+    }
+}
+
 /// Where the time of an epoch went.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Times {
@@ -124,24 +143,27 @@ pub(super) struct Bottleneck {
     /// The part that was named last.
     named: Option<usize>,
     may_add_workers: bool,
+    fetched: Option<Fetched>,
 }
 
-const PARTS: [&str; 4] = ["device", "input", "validation", "checkpoints"];
+const PARTS: [&str; 5] = ["device", "input", "validation", "checkpoints", "fetching"];
 /// Another part is named only when it takes this much more of the time than the one that was named before.
 const MARGIN: f64 = 0.1;
 
 impl Bottleneck {
-    pub fn new(workers: usize) -> Bottleneck {
+    pub fn new(workers: usize, fetched: Option<Fetched>) -> Bottleneck {
         let cores = std::thread::available_parallelism().map_or(1, |count| count.get());
         // 0 stands for one per core, and more than that would only take turns.
         let may_add_workers = workers != 0 && workers < cores;
-        Bottleneck { spent: Default::default(), named: None, may_add_workers }
+        let mut spent = [Duration::ZERO; PARTS.len()];
+        spent[PARTS.len() - 1] = fetched.as_ref().map_or(Duration::ZERO, |fetched| fetched.time);
+        Bottleneck { spent, named: None, may_add_workers, fetched }
     }
 
     /// Adds an epoch, and returns what bounds the run as a sentence with the measured share.
     pub fn summary(&mut self, times: &Times) -> String {
         let device = times.training.saturating_sub(times.input);
-        let epoch = [device, times.input, times.validation, times.checkpoint];
+        let epoch = [device, times.input, times.validation, times.checkpoint, Duration::ZERO];
         self.spent.iter_mut().zip(epoch).for_each(|(spent, time)| *spent += time);
         let total: f64 = self.spent.iter().map(Duration::as_secs_f64).sum();
         let share = |part: usize| self.spent[part].as_secs_f64() / total.max(1e-9);
@@ -149,14 +171,28 @@ impl Bottleneck {
         let named = self.named.filter(|&named| share(largest) <= share(named) + MARGIN).unwrap_or(largest);
         self.named = Some(named);
         let others = (0..PARTS.len()).filter(|&part| part != named && share(part) >= 0.01);
-        let others: String = others.map(|part| format!(", {} {:.0} %", PARTS[part], 100.0 * share(part))).collect();
-        let remedy = match PARTS[named] {
-            "input" if self.may_add_workers => "; more `workers`, `cache = \"ram\"` or smaller images would help",
-            "input" => "; `cache = \"ram\"` or smaller images would help",
-            "checkpoints" => "; `checkpoint_every` less often would help",
-            _ => "",
+        let others: String = others.map(|part| format!(", {} {:.0} %", self.name(part), 100.0 * share(part))).collect();
+        let remedy = match (PARTS[named], &self.fetched) {
+            ("input", _) if self.may_add_workers => {
+                "; more `workers`, `cache = \"ram\"` or smaller images would help".to_string()
+            }
+            ("input", _) => "; `cache = \"ram\"` or smaller images would help".to_string(),
+            ("checkpoints", _) => "; `checkpoint_every` less often would help".to_string(),
+            ("fetching", Some(fetched)) => {
+                let (size, time) = (bytes(fetched.bytes), duration(fetched.time));
+                format!("; it sent {size} in {time} before the first step ({}), and is not read again", fetched.rate())
+            }
+            _ => String::new(),
         };
-        format!("bound by {} ({:.0} % of the time{others}){remedy}", PARTS[named], 100.0 * share(named))
+        format!("bound by {} ({:.0} % of the time{others}){remedy}", self.name(named), 100.0 * share(named))
+    }
+
+    /// What a part is called; fetching by the address that was waited for.
+    fn name(&self, part: usize) -> String {
+        match (PARTS[part], &self.fetched) {
+            ("fetching", Some(fetched)) => format!("the store {}", fetched.address),
+            (name, _) => name.to_string(),
+        }
     }
 }
 
@@ -233,7 +269,7 @@ mod tests {
 
     #[test]
     fn what_bounds_a_run_does_not_flip_with_every_epoch() {
-        let mut bottleneck = Bottleneck::new(1);
+        let mut bottleneck = Bottleneck::new(1, None);
         let epochs = [epoch(100, 49), epoch(100, 52), epoch(100, 48), epoch(100, 53)];
         for times in &epochs {
             let summary = bottleneck.summary(times);
@@ -245,16 +281,28 @@ mod tests {
 
     #[test]
     fn the_first_epoch_named_the_device_where_input_took_longer() {
-        let summary = Bottleneck::new(1).summary(&epoch(100, 54));
+        let summary = Bottleneck::new(1, None).summary(&epoch(100, 54));
         assert!(summary.starts_with("bound by input (54 % of the time, device 46 %)"), "{summary}");
     }
 
     #[test]
     fn more_workers_than_cores_are_never_advised() {
         for workers in [0, 1_000_000] {
-            let summary = Bottleneck::new(workers).summary(&epoch(100, 99));
+            let summary = Bottleneck::new(workers, None).summary(&epoch(100, 99));
             assert!(summary.contains("bound by input") && !summary.contains("workers"), "{summary}");
         }
+    }
+
+    #[test]
+    fn a_slow_store_is_named_until_the_run_has_outlasted_it() {
+        let fetched = Fetched { address: "s3://b/set".into(), bytes: 3 << 20, time: Duration::from_secs(2) };
+        let mut bottleneck = Bottleneck::new(0, Some(fetched));
+        let first = bottleneck.summary(&epoch(500, 0));
+        let expected = "bound by the store s3://b/set (80 % of the time, device 20 %); it sent 3.0 MiB in 2.0 s before the \
+                        first step (1.5 MiB/s), and is not read again";
+        assert_eq!(first, expected);
+        let summary = (0..20).map(|_| bottleneck.summary(&epoch(500, 0))).last().unwrap_or_default();
+        assert_eq!(summary, "bound by device (84 % of the time, the store s3://b/set 16 %)");
     }
 
     #[test]

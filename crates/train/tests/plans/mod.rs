@@ -101,6 +101,7 @@ pub fn plan(backend: &Arc<dyn Backend>, workers: usize) -> RunPlan {
         },
         phases: vec![phase("head", 2, Trainable::Head, cosine), phase("all", 3, Trainable::All, plateau)],
         train: Arc::new(Glyphs::new(40, 1)),
+        fetched: None,
         order: Default::default(),
         valid: Arc::new(Glyphs::new(20, 2)),
         valid_transform: Arc::new(()),

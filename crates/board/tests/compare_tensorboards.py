@@ -126,8 +126,8 @@ for run in tags:
         lists = compare('images %s %s' % (run, tag), 'plugin/images/images', run=run, tag=tag, sample=0)
         raw = [json.loads(response) for response in both('plugin/images/images', run=run, tag=tag, sample=0)]
         for own, octant in zip(*raw):
-            pictures = [fetched(url, 'plugin/images/individualImage?' + item['query']) for url, item in zip(urls.values(), (own, octant))]
-            assert pictures[0] == pictures[1] and pictures[0][1:4] == b'PNG', (run, tag)
+            pair = [fetched(url, 'plugin/images/individualImage?' + item['query']) for url, item in zip(urls.values(), (own, octant))]
+            assert pair[0] == pair[1] and pair[0][1:4] == b'PNG', (run, tag)
             images += 1
 assert images, 'no images'
 print('same bytes of', images, 'images')

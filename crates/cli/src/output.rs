@@ -1,6 +1,6 @@
 //! Text and JSON output.
 
-use crate::style;
+use octant_events::columns::{width, wrapped};
 pub(crate) use octant_events::units::{bytes, count, duration};
 use std::io::{IsTerminal, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -61,27 +61,10 @@ macro_rules! print {
 /// A line on standard output; on a terminal, lines that are too long break between words.
 pub(crate) fn line(text: impl std::fmt::Display) {
     let text = text.to_string();
-    match std::io::stdout().is_terminal().then(columns).flatten() {
+    match terminal_columns() {
         Some(columns) => text.lines().for_each(|line| println!("{}", wrapped(line, columns))),
         None => println!("{text}"),
     }
-}
-
-/// The line with breaks between words, so that none is longer than `columns`; what follows a break is indented.
-fn wrapped(line: &str, columns: usize) -> String {
-    let indent: String = line.chars().take_while(|letter| *letter == ' ').collect::<String>() + "  ";
-    let (mut text, mut used) = (String::new(), 0);
-    for word in line.split_inclusive(' ') {
-        let width = style::width(word.trim_end());
-        if used > 0 && used + width > columns {
-            text.truncate(text.trim_end().len());
-            text += &format!("\n{indent}");
-            used = indent.len();
-        }
-        text += word;
-        used += style::width(word);
-    }
-    text
 }
 
 /// The columns that a line of a report may take where no narrower terminal shows it.
@@ -89,10 +72,10 @@ const REPORT: usize = 80;
 
 /// A line of parts, without the last ones that do not fit; a part may be styled.
 pub(crate) fn fitting(start: &str, parts: &[String]) -> String {
-    let room = std::io::stdout().is_terminal().then(columns).flatten().unwrap_or(REPORT).min(REPORT);
+    let room = terminal_columns().unwrap_or(REPORT).min(REPORT);
     let mut line = start.to_string();
     for part in parts {
-        if style::width(&line) + 2 + style::width(part) > room {
+        if width(&line) + 2 + width(part) > room {
             break;
         }
         line += &format!("  {part}");
@@ -111,6 +94,11 @@ pub(crate) fn end_quietly_with_the_reader() {
 /// Elsewhere there is no such signal.
 #[cfg(not(unix))]
 pub(crate) fn end_quietly_with_the_reader() {}
+
+/// The columns of the terminal where standard output is one.
+pub(crate) fn terminal_columns() -> Option<usize> {
+    std::io::stdout().is_terminal().then(columns).flatten()
+}
 
 /// The columns of the terminal behind standard error.
 #[cfg(unix)]
@@ -244,14 +232,6 @@ impl Bar {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn lines_break_between_words() {
-        let text = wrapped("  bound by input (61 % of the time); more workers would help", 30);
-        assert_eq!(text, "  bound by input (61 % of the\n    time); more workers would\n    help");
-        assert!(text.lines().all(|line| line.chars().count() <= 30));
-        assert_eq!(wrapped("short", 30), "short");
-    }
 
     #[test]
     fn a_narrow_terminal_gets_a_shorter_bar_and_whole_words() {

@@ -37,26 +37,3 @@ pub(crate) fn good(text: impl Display) -> String {
 pub(crate) fn command(text: impl Display) -> String {
     with("36", text)
 }
-
-/// The columns that a text takes: its letters without escape sequences.
-pub(crate) fn width(text: &str) -> usize {
-    let mut columns = 0;
-    let mut letters = text.chars();
-    while let Some(letter) = letters.next() {
-        match letter {
-            '\x1b' => drop(letters.by_ref().find(|letter| *letter == 'm')),
-            _ => columns += 1,
-        }
-    }
-    columns
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn escape_sequences_take_no_columns() {
-        assert_eq!(width("\x1b[1mepoch 1/5\x1b[0m  µs"), 13);
-    }
-}

@@ -168,6 +168,10 @@ fn the_commands_of_the_efficientnetv2_article() {
     let at = folder.path();
     let text = done(at, "octant models");
     assert!(text.contains("tf_efficientnetv2_l"), "{text}");
+    let longest = text.lines().map(|line| line.chars().count()).max();
+    assert!(longest <= Some(100), "lines of `octant models` were of 220 columns: {longest:?}");
+    let text = done(at, "octant models tf_efficientnetv2_l");
+    assert!(text.contains("\n  preparation     bicubic, crop 1.000, mean 0.5, deviation 0.5\n"), "{text}");
     done(at, "octant data synth shapes D --count 40 --side 32 --seed 1");
     done(at, "octant data show D --rows 10 --columns 10 --cell 32");
     let flags = "--set data.kind=folder --data D --model tf_efficientnetv2-tiny --image-size 32 --batch-size 8 --burn-epochs 1 \

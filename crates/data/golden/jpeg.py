@@ -19,7 +19,7 @@ SIZES = [(1, 1), (2, 3), (3, 2), (5, 6), (8, 8), (9, 17), (16, 16), (29, 37), (3
 expected = {}
 
 
-def picture(height, width):
+def image(height, width):
     """Waves with noise of a random strength, some of it beyond black and white."""
     y, x = np.mgrid[:height, :width] / 9.0
     waves = [np.sin(x * RNG.uniform(0.2, 3) + y * RNG.uniform(0.2, 3) + RNG.uniform(0, 6)) for _ in range(3)]
@@ -57,17 +57,17 @@ for size in SIZES if SEED == 0 else RNG.integers(1, 90, (12, 2)):
             if RNG.random() < 0.4:
                 options["restart_marker_blocks"] = int(RNG.integers(1, 9))
             kind = f"{name}-{sampling.replace(':', '')}-q{quality}" + "-progressive" * progressive
-            keep(kind, encoded(picture(*size), **options))
+            keep(kind, encoded(image(*size), **options))
             if sampling == "4:2:2":
-                contents = encoded(picture(*size), **options)
+                contents = encoded(image(*size), **options)
                 keep(kind.replace("422", "440"), renamed(contents, [int(size[1]), int(size[0])], 0x12))
     for progressive in [False, True]:
         kind = "-progressive" * progressive
-        keep(f"{name}-gray{kind}", encoded(picture(*size).convert("L"), quality=90, progressive=progressive))
-        keep(f"{name}-rgb{kind}", encoded(picture(*size), keep_rgb=True, progressive=progressive))
+        keep(f"{name}-gray{kind}", encoded(image(*size).convert("L"), quality=90, progressive=progressive))
+        keep(f"{name}-rgb{kind}", encoded(image(*size), keep_rgb=True, progressive=progressive))
 for progressive in [False, True]:
     kind = "-progressive" * progressive
-    contents = encoded(picture(32, 32), subsampling="4:2:0", progressive=progressive)
+    contents = encoded(image(32, 32), subsampling="4:2:0", progressive=progressive)
     keep(f"15x57-411{kind}", renamed(contents, [15, 57], 0x41))
     keep(f"57x15-tall{kind}", renamed(contents, [57, 15], 0x14))
 np.savez_compressed(sys.argv[1] if len(sys.argv) > 1 else Path(__file__).parent / "jpeg.npz", **expected)

@@ -102,7 +102,7 @@ impl ObjectDetail {
                 Some(if masks.is_empty() { Rle::of(height, width, |_, _| false) } else { Rle::union(&masks) })
             }
             ObjectDetail::Mask(mask) => Some(mask.clone()),
-            _ => None,
+            ObjectDetail::None | ObjectDetail::Keypoints(_) | ObjectDetail::Rotated(_) => None,
         }
     }
 }

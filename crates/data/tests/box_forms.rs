@@ -120,6 +120,31 @@ fn damaged_files_of_every_form_end_in_one_sentence_and_nothing_is_written() {
 }
 
 #[test]
+fn a_validation_part_that_cannot_be_opened_was_left_out_without_a_word() {
+    let folder = tempfile::tempdir().unwrap();
+    let [source, coco, new] = ["scenes", "coco", "new"].map(|name| folder.path().join(name));
+    synth::write_scenes(&source, 5, 32, 1).unwrap();
+    convert(&source, &coco, BoxForm::Coco, LabelKind::Boxes).unwrap();
+    std::fs::write(coco.join("annotations/instances_val.json"), "{").unwrap();
+    for (form, kind) in [(BoxForm::Yolo, LabelKind::Boxes), (BoxForm::Masks, LabelKind::Outlines)] {
+        let refused = convert(&coco, &new, form, kind).unwrap_err().to_string();
+        assert!(refused.contains("instances_val.json"), "{refused}");
+    }
+    let yaml = source.join("data.yaml");
+    std::fs::remove_dir_all(source.join("images/val")).unwrap();
+    for form in [BoxForm::Coco, BoxForm::Voc] {
+        let refused = convert(&yaml, &new, form, LabelKind::Boxes).unwrap_err().to_string();
+        assert!(refused.contains("`val: images/val` is not there"), "{refused}");
+    }
+    assert!(!new.exists(), "nothing is written");
+    // A data set that names no such part has none.
+    let text = std::fs::read_to_string(&yaml).unwrap();
+    let training_alone: Vec<&str> = text.lines().filter(|line| !line.starts_with("val:")).collect();
+    std::fs::write(&yaml, training_alone.join("\n")).unwrap();
+    assert_eq!(convert(&yaml, &new, BoxForm::Coco, LabelKind::Boxes).unwrap().images, 4);
+}
+
+#[test]
 fn a_label_of_the_same_length_that_changed_was_not_noticed_in_packed_data() {
     let folder = tempfile::tempdir().unwrap();
     let source = folder.path().join("scenes");

@@ -80,17 +80,17 @@ fn every_format_gives_pillows_pixels() {
     }
 }
 
-/// Compares all pictures of `golden/jpeg.py`. Each is there twice, as a file and as its pixels.
+/// Compares all images of `golden/jpeg.py`. Each is there twice, as a file and as its pixels.
 fn compare_jpegs(path: &Path) {
     let entries: BTreeMap<String, HostTensor> = read_npz(path).unwrap().into_iter().collect();
-    let pictures = entries.iter().filter(|(name, _)| !name.ends_with(".jpg"));
+    let images = entries.iter().filter(|(name, _)| !name.ends_with(".jpg"));
     let wrong = |name: &str, pixels: &HostTensor| {
         let image = decode(entries[&format!("{name}.jpg")].bytes(), &as_stored()).unwrap();
         image.dims() != pixels.dims() || image.bytes() != &pixels.bytes()[..]
     };
     let wrong: Vec<&String> =
-        pictures.clone().filter(|(name, pixels)| wrong(name, pixels)).map(|(name, _)| name).collect();
-    assert!(pictures.count() > 100);
+        images.clone().filter(|(name, pixels)| wrong(name, pixels)).map(|(name, _)| name).collect();
+    assert!(images.count() > 100);
     assert_eq!(wrong, Vec::<&String>::new(), "pixels differ from libjpeg-turbo's");
 }
 

@@ -11,6 +11,7 @@
 
 mod blocks;
 mod chart;
+pub mod columns;
 mod copy;
 mod edit;
 mod error;

@@ -26,10 +26,10 @@ def main():
     for name, image in images():
         out[f"input|{name}"] = image
         height, width, channels = image.shape
-        picture = PIL.Image.fromarray(image, "LA" if channels == 2 else "RGBA")
+        of_pillow = PIL.Image.fromarray(image, "LA" if channels == 2 else "RGBA")
         for h, w in [(7, 11), (max(1, height // 2), max(1, width // 2)), (height * 2 + 1, width + 3), (height, width), (height, 5)]:
             for filter, code in FILTERS.items():
-                out[f"{filter}|{h}x{w}|{name}"] = np.asarray(picture.resize((w, h), code))
+                out[f"{filter}|{h}x{w}|{name}"] = np.asarray(of_pillow.resize((w, h), code))
     np.savez_compressed(HERE / "alpha.npz", **out)
 
 

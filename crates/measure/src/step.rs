@@ -7,7 +7,8 @@ use octant_data::Batch;
 use octant_nn::Precision;
 use octant_recipe::{Cores, Recipe};
 use octant_runtime::{
-    Backend, Buffer, CompileOptions, Cost, Executable, MemoryPlan, Mesh, PartTiming, Recording, Sharding, Timeline,
+    Backend, Buffer, CompileOptions, Cost, Executable, MemoryPlan, Mesh, PartTiming, Recording, RuntimeError, Sharding,
+    Timeline,
 };
 use octant_tensor::HostTensor;
 use octant_train::step::{StepOptions, StepPlan, prediction};
@@ -172,8 +173,14 @@ pub fn measure_step(subject: &Subject, backend: &Arc<dyn Backend>, request: &Ste
         Ok(begun.elapsed().as_secs_f64() / together as f64)
     };
     (0..before).try_for_each(|_| steps().map(drop))?;
-    // Steps before it do not count where the devices are watched.
-    let profile = request.profile.then(|| Profile(backend.record().ok()));
+    // A recording has only the steps after it.
+    let recording = || match backend.record() {
+        Ok(recording) => Ok(Some(recording)),
+        // Its programs know the times of their parts themselves.
+        Err(RuntimeError::Unsupported { .. }) => Ok(None),
+        Err(error) => Err(error),
+    };
+    let profile = request.profile.then(recording).transpose()?.map(Profile);
     let times: Result<Vec<f64>> = (0..request.steps.div_ceil(together)).map(|_| steps()).collect();
     work.wait()?;
     let (memory, cost) = work.cost();

@@ -73,7 +73,7 @@ pub fn objects(
     canvas
 }
 
-/// Draws what was predicted beside a box; whether it takes the place of the box's frame. Masks have a color per object.
+/// Draws what was predicted beside a box; returns whether that replaces the box's frame. Masks have a color per object.
 fn detail(
     canvas: &mut Image<u8>,
     factor: usize,

@@ -8,21 +8,21 @@ import unittest
 
 import numpy as np
 import octant
-from models import model, picture
+from models import model, image
 
 
 class Arrays(unittest.TestCase):
     def test_dlpack_both_ways(self):
-        features = octant.imaging.resize(picture(8, 9), (4, 5))
+        features = octant.imaging.resize(image(8, 9), (4, 5))
         back = np.from_dlpack(features)
         np.testing.assert_array_equal(back, np.asarray(features))
         self.assertEqual(back.__array_interface__["data"][0], features.__array_interface__["data"][0])
         self.assertEqual(features.__dlpack_device__(), (1, 0))
 
     def test_numpy_takes_arrays_as_its_own(self):
-        image = picture(8, 9)
-        array, mask = octant.imaging.resize(image, (4, 5)), model("mshnet-tiny")(image).mask
-        for one in [array, mask, model()(image).probabilities, model().features(image)]:
+        pixels = image(8, 9)
+        array, mask = octant.imaging.resize(pixels, (4, 5)), model("mshnet-tiny")(pixels).mask
+        for one in [array, mask, model()(pixels).probabilities, model().features(pixels)]:
             asarray = np.asarray(one)
             self.assertEqual(asarray.__array_interface__["data"][0], one.__array_interface__["data"][0])
             self.assertEqual((asarray.shape, asarray.dtype), (one.shape, one.dtype))
@@ -88,7 +88,7 @@ class Arrays(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
 
     def test_capsules_free_their_memory_once(self):
-        array = octant.imaging.resize(picture(8, 9), (4, 5))
+        array = octant.imaging.resize(image(8, 9), (4, 5))
         for version in [None, (1, 0)]:
             capsule = array.__dlpack__(max_version=version)
             del capsule
@@ -98,7 +98,7 @@ class Arrays(unittest.TestCase):
             with self.assertRaises(BufferError):
                 array.__dlpack__(**wanted)
         # Capsules before version 1 cannot say that memory is read-only, so nothing but a copy may be given.
-        mask = model("mshnet-tiny")(picture()).mask
+        mask = model("mshnet-tiny")(image()).mask
         with self.assertRaisesRegex(BufferError, "read-only"):
             mask.__dlpack__(copy=False)
         mask.__dlpack__(copy=False, max_version=(1, 0))
@@ -122,7 +122,7 @@ class Arrays(unittest.TestCase):
             def __dlpack__(self, **options):
                 return self.capsule
 
-        one, array = model(), octant.imaging.resize(picture(), (8, 8))
+        one, array = model(), octant.imaging.resize(image(), (8, 8))
         used = array.__dlpack__()
         np.from_dlpack(Capsule(used))
         for capsule in [None, 3, "dltensor", used, array.__dlpack__]:

@@ -26,7 +26,7 @@ def model(name="resnet-tiny", **options):
     return octant.load(name, weights="random", device="cpu", threads=1, **options)
 
 
-def picture(height=40, width=50, seed=0):
+def image(height=40, width=50, seed=0):
     return np.random.default_rng(seed).integers(0, 256, (height, width, 3), dtype=np.uint8)
 
 
@@ -39,20 +39,20 @@ class Inputs(unittest.TestCase):
         return [prediction.probabilities.tolist() for prediction in self.model.predict(images)]
 
     def test_every_form_of_an_image_gives_the_same_bits(self):
-        image = picture()
-        [expected] = self.probabilities(image)
+        pixels = image()
+        [expected] = self.probabilities(pixels)
         self.assertAlmostEqual(sum(expected), 1.0, places=5)
         forms = {
-            "array of octant": octant.imaging.resize(image, image.shape[:2], filter="nearest"),
-            "fortran order": np.asfortranarray(image),
-            "negative strides": image[::-1, ::-1].copy()[::-1, ::-1],
-            "a part of a larger array": np.pad(image, ((3, 2), (1, 4), (0, 0)))[3:-2, 1:-4],
-            "read-only": np.lib.stride_tricks.as_strided(image, writeable=False),
+            "array of octant": octant.imaging.resize(pixels, pixels.shape[:2], filter="nearest"),
+            "fortran order": np.asfortranarray(pixels),
+            "negative strides": pixels[::-1, ::-1].copy()[::-1, ::-1],
+            "a part of a larger array": np.pad(pixels, ((3, 2), (1, 4), (0, 0)))[3:-2, 1:-4],
+            "read-only": np.lib.stride_tricks.as_strided(pixels, writeable=False),
         }
         if Image is not None:
-            forms["Pillow"] = Image.fromarray(image)
+            forms["Pillow"] = Image.fromarray(pixels)
             file = io.BytesIO()
-            Image.fromarray(image).save(file, "PNG")
+            Image.fromarray(pixels).save(file, "PNG")
             forms["bytes"] = file.getvalue()
             forms["bytearray"] = bytearray(file.getvalue())
             forms["memoryview"] = memoryview(file.getvalue())
@@ -61,8 +61,8 @@ class Inputs(unittest.TestCase):
                 self.assertEqual(self.probabilities(form), [expected])
 
     def test_batches_lists_and_files_keep_their_order(self):
-        images = [picture(seed=seed) for seed in range(11)]
-        singly = np.array([self.probabilities(image)[0] for image in images])
+        images = [image(seed=seed) for seed in range(11)]
+        singly = np.array([self.probabilities(pixels)[0] for pixels in images])
         self.assertEqual(len(np.unique(singly.round(4), axis=0)), 11)
 
         def check(given, expected):
@@ -74,8 +74,8 @@ class Inputs(unittest.TestCase):
         check((images[0], [images[1:]]), singly)
         self.assertEqual(self.probabilities(np.zeros((0, 4, 4, 3), np.uint8)), [])
         with tempfile.TemporaryDirectory() as folder:
-            for number, image in enumerate(images):
-                write_png(image, Path(folder, f"{number:02}.png"))
+            for number, pixels in enumerate(images):
+                write_png(pixels, Path(folder, f"{number:02}.png"))
             check(folder, singly)
             check(Path(folder, "03.png"), singly[3:4])
             check(os.path.join(folder, "0?.png"), singly[:10])
@@ -84,18 +84,18 @@ class Inputs(unittest.TestCase):
             self.assertEqual(prediction.size, (40, 50))
 
     def test_wrong_inputs_are_refused_with_a_sentence(self):
-        image = picture()
+        pixels = image()
         for given, sentence in [
-            (image.astype(np.float32), "(x * 255)"),
-            (image.transpose(2, 0, 1), "transpose(1, 2, 0)"),
-            (np.stack([image.transpose(2, 0, 1)]), "transpose(0, 2, 3, 1)"),
-            (image[:, :, 0], "3 channel(s), not of 1"),
+            (pixels.astype(np.float32), "(x * 255)"),
+            (pixels.transpose(2, 0, 1), "transpose(1, 2, 0)"),
+            (np.stack([pixels.transpose(2, 0, 1)]), "transpose(0, 2, 3, 1)"),
+            (pixels[:, :, 0], "3 channel(s), not of 1"),
             (np.zeros((4, 4, 4), np.uint8), "not of 4"),
             (np.zeros((0, 4, 3), np.uint8), "at least one pixel"),
             (np.zeros(7, np.uint8), "height × width × channels"),
             ("nothing/here.png", "nothing/here.png"),
             (b"no image", "cannot be read"),
-            (image.astype(">u2"), "not known here"),
+            (pixels.astype(">u2"), "not known here"),
             (np.array([["a"]]), "not known here"),
         ]:
             with self.subTest(sentence), self.assertRaisesRegex(octant.OctantError, escaped(sentence)):
@@ -104,7 +104,7 @@ class Inputs(unittest.TestCase):
             with self.subTest(given), self.assertRaisesRegex(TypeError, "give a path"):
                 self.model.predict(given)
         with self.assertRaisesRegex(octant.OctantError, "2 were given"):
-            self.model([image, image])
+            self.model([pixels, pixels])
 
     def test_lies_about_memory_are_refused(self):
         class Liar:
@@ -128,7 +128,7 @@ class Inputs(unittest.TestCase):
 class Outputs(unittest.TestCase):
     def test_classes_have_names_and_probabilities(self):
         named = model(names=[f"kind {number}" for number in range(10)])
-        prediction = named(picture())
+        prediction = named(image())
         self.assertEqual(prediction.kind, "classes")
         scores = np.asarray(prediction.probabilities)
         self.assertEqual((scores.shape, scores.dtype), ((10,), np.float64))
@@ -144,8 +144,8 @@ class Outputs(unittest.TestCase):
 
     def test_detectors_have_boxes_and_draw_them(self):
         detector = model("yolov8-tiny", conf=0.0, max_det=7)
-        image = picture(60, 90)
-        prediction = detector(image)
+        pixels = image(60, 90)
+        prediction = detector(pixels)
         boxes, scores = np.asarray(prediction.boxes), np.asarray(prediction.scores)
         self.assertEqual((boxes.shape, scores.shape), ((7, 4), (7,)))
         self.assertTrue((np.diff(scores) <= 0).all())
@@ -153,7 +153,7 @@ class Outputs(unittest.TestCase):
         self.assertEqual(np.asarray(prediction.class_ids).dtype, np.int64)
         drawn = prediction.plot()
         self.assertEqual(np.asarray(drawn).shape, (60, 90, 3))
-        self.assertFalse(np.array_equal(np.asarray(drawn), image))
+        self.assertFalse(np.array_equal(np.asarray(drawn), pixels))
         self.assertTrue(drawn.png().startswith(b"\x89PNG"))
         self.assertEqual(prediction._repr_png_(), drawn.png())
 
@@ -164,7 +164,7 @@ class Outputs(unittest.TestCase):
             ("obb", "rotated", (3, 5), ["masks", "keypoints"]),
         ]:
             with self.subTest(kind):
-                prediction = model(f"yolo11-tiny-{kind}", conf=0.0, max_det=3)(picture(60, 90))
+                prediction = model(f"yolo11-tiny-{kind}", conf=0.0, max_det=3)(image(60, 90))
                 self.assertEqual((prediction.kind, prediction.boxes.shape), ("boxes", (3, 4)))
                 found = np.asarray(getattr(prediction, name))
                 self.assertTrue(len(found.shape) == len(shape) and np.isfinite(found).all())
@@ -175,7 +175,7 @@ class Outputs(unittest.TestCase):
                         getattr(prediction, other)
 
     def test_predicted_masks_are_evaluated(self):
-        prediction = model("yolo11-tiny-seg", conf=0.0, max_det=3)(picture(60, 90))
+        prediction = model("yolo11-tiny-seg", conf=0.0, max_det=3)(image(60, 90))
         rows = [{"image_id": 1, "category_id": category} for category in prediction.class_ids.tolist()]
         masks, scores = np.asarray(prediction.masks), prediction.scores.tolist()
         masks = [mask if mask.any() else np.ones_like(mask) for mask in masks]
@@ -184,7 +184,7 @@ class Outputs(unittest.TestCase):
         self.assertAlmostEqual(octant.metrics.coco(truth, found, iou_type="segm")["mAP50-95"], 1.0, places=9)
 
     def test_masks_are_read_without_a_copy_and_outlive_their_prediction(self):
-        prediction = model("mshnet-tiny")(picture(33, 47))
+        prediction = model("mshnet-tiny")(image(33, 47))
         mask = np.asarray(prediction.mask)
         self.assertEqual((mask.shape, mask.dtype), ((33, 47), np.uint8))
         address = mask.__array_interface__["data"][0]
@@ -196,7 +196,7 @@ class Outputs(unittest.TestCase):
         np.testing.assert_array_equal(mask, kept)
 
     def test_layers_have_features(self):
-        one, images = model(), np.stack([picture(seed=seed) for seed in range(11)])
+        one, images = model(), np.stack([image(seed=seed) for seed in range(11)])
         pooled = np.asarray(one.features(images))
         self.assertEqual((pooled.shape, pooled.dtype), ((11, 20), np.float32))
         self.assertEqual(len(np.unique(pooled.round(4), axis=0)), 11)
@@ -210,24 +210,24 @@ class Outputs(unittest.TestCase):
             with self.assertRaisesRegex(octant.OctantError, sentence):
                 one.features(*given)
         with self.assertRaisesRegex(octant.OctantError, "images of any size"):
-            model("edsr-tiny").features(picture())
+            model("edsr-tiny").features(image())
 
     def test_images_are_made(self):
-        made = np.asarray(model("edsr-tiny")(picture(20, 30)).image)
+        made = np.asarray(model("edsr-tiny")(image(20, 30)).image)
         self.assertEqual((made.ndim, made.shape[2], made.dtype), (3, 3, np.uint8))
-        whole, tiled = (np.asarray(model("edsr-tiny", tile=tile)(picture(40, 50)).image) for tile in (1024, 16))
+        whole, tiled = (np.asarray(model("edsr-tiny", tile=tile)(image(40, 50)).image) for tile in (1024, 16))
         self.assertEqual(whole.shape, tiled.shape)
         self.assertFalse(np.array_equal(whole, tiled))
 
     def test_the_state_dict_is_the_callers_own(self):
         one = model()
-        image = picture()
-        before = one(image).probabilities.tolist()
+        pixels = image()
+        before = one(pixels).probabilities.tolist()
         state = one.state_dict()
         weight = np.asarray(state["conv1.weight"])
         self.assertEqual(weight.shape[1:], (3, 7, 7))
         weight[:] = 0
-        self.assertEqual(one(image).probabilities.tolist(), before)
+        self.assertEqual(one(pixels).probabilities.tolist(), before)
 
     def test_exports_are_written(self):
         with tempfile.TemporaryDirectory() as folder:
@@ -282,8 +282,8 @@ class Random(unittest.TestCase):
 class Threads(unittest.TestCase):
     def test_eight_threads_agree_bit_by_bit(self):
         shared, other = model(), model(classes=7)
-        images = [picture(seed=seed) for seed in range(8)]
-        expected = [shared(image).probabilities.tolist() for image in images]
+        images = [image(seed=seed) for seed in range(8)]
+        expected = [shared(pixels).probabilities.tolist() for pixels in images]
         found, errors = {}, []
 
         def work(number):
@@ -306,12 +306,12 @@ class Threads(unittest.TestCase):
     @unittest.skipUnless(hasattr(os, "fork"), "this system has no fork")
     def test_a_fork_is_refused(self):
         shared = model()
-        shared(picture())
+        shared(image())
         reader, writer = os.pipe()
         child = os.fork()
         if child == 0:
             try:
-                shared(picture())
+                shared(image())
                 text = "predicted"
             except octant.OctantError as error:
                 text = str(error)
@@ -358,9 +358,9 @@ def escaped(sentence):
     return re.escape(sentence)
 
 
-def write_png(image, path):
-    height, width, _ = image.shape
-    rows = b"".join(b"\0" + row.tobytes() for row in image)
+def write_png(pixels, path):
+    height, width, _ = pixels.shape
+    rows = b"".join(b"\0" + row.tobytes() for row in pixels)
 
     def chunk(kind, data):
         return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))

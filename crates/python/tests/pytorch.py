@@ -12,17 +12,17 @@ import torch
 from PIL import Image
 
 
-def picture(seed=0):
+def image(seed=0):
     return np.random.default_rng(seed).integers(0, 256, (40, 50, 3), dtype=np.uint8)
 
 
 class Tensors(unittest.TestCase):
     def test_tensors_of_any_layout_are_predicted(self):
         model = octant.load("resnet-tiny", weights="random", device="cpu", threads=1)
-        image = picture()
-        expected = model(image).probabilities.tolist()
-        behind = torch.from_numpy(image)
-        channels_first = torch.from_numpy(np.ascontiguousarray(image.transpose(2, 0, 1)))
+        pixels = image()
+        expected = model(pixels).probabilities.tolist()
+        behind = torch.from_numpy(pixels)
+        channels_first = torch.from_numpy(np.ascontiguousarray(pixels.transpose(2, 0, 1)))
         for tensor in [behind, channels_first.permute(1, 2, 0), behind.flip(0).flip(0), behind[None][0]]:
             self.assertEqual(model(tensor).probabilities.tolist(), expected)
         with self.assertRaisesRegex(octant.OctantError, "permute"):
@@ -31,21 +31,21 @@ class Tensors(unittest.TestCase):
             model(behind.float())
 
     def test_arrays_become_tensors_without_a_copy(self):
-        array = octant.imaging.resize(picture(), (4, 5))
+        array = octant.imaging.resize(image(), (4, 5))
         tensor = torch.from_dlpack(array)
         self.assertEqual((tuple(tensor.shape), tensor.dtype), ((4, 5, 3), torch.uint8))
         self.assertEqual(tensor.data_ptr(), array.__array_interface__["data"][0])
         kept = tensor.clone()
         del array
         self.assertTrue(torch.equal(tensor, kept))
-        mask = octant.load("mshnet-tiny", weights="random", device="cpu").predict(picture())[0].mask
+        mask = octant.load("mshnet-tiny", weights="random", device="cpu").predict(image())[0].mask
         self.assertEqual(torch.from_dlpack(mask).sum().item(), int(np.asarray(mask).sum()))
 
     def test_every_function_of_torch_takes_arrays(self):
         model = octant.load("resnet-tiny", weights="random", device="cpu", threads=1)
         batch = next(iter(octant.Loader("glyphs", batch=4, transform="none")))
-        mask = octant.load("mshnet-tiny", weights="random", device="cpu")(picture()).mask
-        for array in [batch.images, batch.classes, batch.mask, mask, model(picture()).probabilities, model.features(picture())]:
+        mask = octant.load("mshnet-tiny", weights="random", device="cpu")(image()).mask
+        for array in [batch.images, batch.classes, batch.mask, mask, model(image()).probabilities, model.features(image())]:
             expected = torch.from_numpy(np.array(array))
             for convert, shares in [
                 (torch.from_dlpack, True), (torch.as_tensor, True), (torch.asarray, True), (torch.tensor, False),
@@ -98,7 +98,7 @@ class Tensors(unittest.TestCase):
             file = Path(folder, "weights.pth")
             torch.save(state, file)
             again = octant.load("resnet-tiny", weights=file, device="cpu")
-            self.assertEqual(again(picture()).probabilities.tolist(), model(picture()).probabilities.tolist())
+            self.assertEqual(again(image()).probabilities.tolist(), model(image()).probabilities.tolist())
 
     def test_a_network_learns_from_the_loader(self):
         torch.manual_seed(0)

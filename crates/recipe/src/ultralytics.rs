@@ -1,16 +1,17 @@
 //! Ultralytics' command line as one of ours: [`translate`] turns its words into flags and keys of recipes. What has no
 //! counterpart is refused or noted, never dropped.
 
+mod given;
+mod network;
 mod settings;
 mod values;
 
 use crate::error::{Result, refusal, refuse};
-use octant_archive::Archive;
-use octant_train::options::nearest;
+use given::Given;
+use network::Network;
 use octant_zoo::ModelTask;
-use octant_zoo::identity::Card;
 use settings::{Rule, SETTINGS, Setting};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use values::switch;
 
 /// An Octant command with the meaning of one of theirs.
@@ -129,163 +130,6 @@ pub fn translate(words: &[String]) -> Result<Translation> {
     Ok(result)
 }
 
-/// The settings that were given; of the same one the last counts.
-#[derive(Default)]
-struct Given {
-    keys: Vec<(String, String)>,
-}
-
-impl Given {
-    fn push(&mut self, key: &str, value: &str) -> Result<()> {
-        if key == "cfg" || key == "hyp" {
-            return self.file(Path::new(value));
-        }
-        if !SETTINGS.iter().any(|setting| setting.key == key) {
-            match nearest(key, SETTINGS.iter().map(|setting| setting.key)) {
-                Some(near) => refuse!("there is no setting {key}; did you mean {near}={value}?"),
-                None => refuse!("there is no setting {key}; `octant yolo help` lists all"),
-            }
-        }
-        self.keys.retain(|(known, _)| known != key);
-        self.keys.push((key.to_string(), value.trim_matches(['"', '\'']).to_string()));
-        Ok(())
-    }
-
-    /// The task that was named, or that the model is for.
-    fn task(&mut self) -> Result<ObjectTask> {
-        let named =
-            match self.take("task") {
-                None => None,
-                Some(name) => {
-                    let known = ObjectTask::ALL.into_iter().find(|task| task.name() == name);
-                    let names = ObjectTask::ALL.map(ObjectTask::name);
-                    let hint = nearest(&name, names.into_iter()).map(|near| format!("; did you mean {near}?"));
-                    let hint = hint.unwrap_or_default();
-                    Some(known.ok_or_else(|| {
-                        refusal!("task={name} has no counterpart; there are {}{hint}", names.join(", "))
-                    })?)
-                }
-            };
-        let model = self.keys.iter().find(|(key, _)| key == "model").map(|(_, value)| value.clone());
-        let of_model = model.as_deref().and_then(|model| Network::of(model).ok()).and_then(|network| {
-            let (Network::Run(_, name) | Network::File { name, .. } | Network::Named(name)) = network;
-            ObjectTask::of_model(&name)
-        });
-        match (named, of_model) {
-            (Some(named), Some(own)) if named != own => refuse!(
-                "model={} is for {}, not {}; choose a model whose name ends in that task's letters (-seg, -pose, -obb, -cls)",
-                model.unwrap_or_default(),
-                own.name(),
-                named.name()
-            ),
-            (named, own) => Ok(named.or(own).unwrap_or_default()),
-        }
-    }
-
-    /// A task or a mode without its key.
-    fn word(&mut self, word: &str) -> Result<()> {
-        let modes = Mode::ALL.map(Mode::name);
-        if modes.contains(&word) || OTHER_MODES.contains(&word) {
-            return self.push("mode", word);
-        }
-        let tasks = ObjectTask::ALL.map(ObjectTask::name);
-        if tasks.contains(&word) {
-            return self.push("task", word);
-        }
-        match nearest(word, modes.into_iter().chain(tasks)) {
-            Some(near) => refuse!("{word} is neither a task nor a mode; did you mean {near}?"),
-            None => refuse!("{word} is neither a task nor a mode; write settings as KEY=VALUE"),
-        }
-    }
-
-    /// The settings of a YAML file. What was given before or will be given beside it wins.
-    fn file(&mut self, path: &Path) -> Result<()> {
-        let text =
-            std::fs::read_to_string(path).map_err(|error| refusal!("cannot read {}: {error}", path.display()))?;
-        let read = octant_data::detection::yaml_settings(&text);
-        let settings = read.map_err(|problem| refusal!("{}: {problem}", path.display()))?;
-        let before = std::mem::take(&mut self.keys);
-        for (key, value) in settings.iter().filter(|(_, value)| value != "None") {
-            self.push(key, value).map_err(|error| refusal!("in {}: {error}", path.display()))?;
-        }
-        before.iter().try_for_each(|(key, value)| self.push(key, value))
-    }
-
-    fn take(&mut self, wanted: &str) -> Option<String> {
-        let at = self.keys.iter().position(|(key, _)| key == wanted)?;
-        Some(self.keys.remove(at).1)
-    }
-
-    /// Their project and name make up a directory; one that exists stays as it is unless `exist_ok` says otherwise.
-    fn directory(&mut self, folder: &str, usual: &str) -> Result<Option<(String, bool)>> {
-        let (project, name, exists) = (self.take("project"), self.take("name"), self.take("exist_ok"));
-        let overwrites = exists.map(|value| switch("exist_ok", &value)).transpose()?.unwrap_or(false);
-        if project.is_none() && name.is_none() {
-            return Ok(None);
-        }
-        let path = format!("{}/{}", project.unwrap_or(folder.into()), name.unwrap_or(usual.into()));
-        let numbered = (2..).map(|number| format!("{path}{number}"));
-        let mut names = std::iter::once(path.clone()).chain(numbered);
-        let free = names.find(|name| overwrites || !Path::new(name).exists());
-        Ok(Some((free.unwrap_or(path), overwrites)))
-    }
-}
-
-/// What `model=` is.
-enum Network {
-    /// The directory of a run, and the name of its network.
-    Run(PathBuf, String),
-    /// A file of weights, the name of the network that they are for, and whether the file itself has it: then it says the
-    /// size of images too.
-    File { path: PathBuf, name: String, names_itself: bool },
-    /// A network without weights.
-    Named(String),
-}
-
-impl Network {
-    fn of(model: &str) -> Result<Network> {
-        let path = Path::new(model);
-        if path.is_dir() {
-            let name = crate::config(path)?.get("model").and_then(|name| name.as_str()).map(str::to_string);
-            return Ok(Network::Run(path.into(), name.ok_or_else(|| refusal!("{model} does not name its network"))?));
-        }
-        let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-        let known = octant_zoo::find(&stem);
-        let is_yaml = path.extension().is_some_and(|ending| ending == "yaml" || ending == "yml");
-        match (is_yaml, path.is_file()) {
-            (true, true) if known.is_err() => refuse!(
-                "{model} describes a network of its own, which is not read; model=yolo11n.yaml and its like name those that \
-                 are here (`octant models` lists them)"
-            ),
-            (true, _) => Ok(Network::Named(known?.name.into())),
-            (false, true) => {
-                // What the file says of itself counts more than what it is called.
-                let own = Archive::open(path).ok().and_then(|archive| Card::of(&archive).model);
-                if let Some(name) = own {
-                    return Ok(Network::File { path: path.into(), name, names_itself: true });
-                }
-                let name = known.map(|entry| entry.name.to_string()).map_err(|_| {
-                    refusal!(
-                        "{model} does not name its network; use `octant train detect --model NAME --weights {model}`"
-                    )
-                })?;
-                Ok(Network::File { path: path.into(), name, names_itself: false })
-            }
-            (false, false) if known.is_err() && path.components().count() > 1 => {
-                refuse!("there is no {model}; give the directory of a run, such as runs/detect-1, or a file of weights")
-            }
-            (false, false) => {
-                let entry = known?;
-                refuse!(
-                    "there is no file {model} here; download it yourself (the license of these weights is {}), or write \
-                     model={stem}.yaml to start from random weights",
-                    entry.license
-                )
-            }
-        }
-    }
-}
-
 impl Translation {
     fn add(&mut self, words: &[&str]) {
         self.command.extend(words.iter().map(|word| word.to_string()));
@@ -392,7 +236,7 @@ impl Translation {
         let is_other = match setting.rule {
             Rule::Key(_) | Rule::KeyOf(..) => true,
             Rule::By(..) => !OF_ALL_TASKS.contains(&key),
-            _ => key == "nbs",
+            Rule::Flag(_) | Rule::Only(..) | Rule::Noted(..) | Rule::Together(_) => key == "nbs",
         };
         if self.task == ObjectTask::Classify && is_other {
             refuse!(

@@ -356,7 +356,9 @@ impl Task for Detect {
     fn form_of(&self, batch: &Batch, seed: u64) -> usize {
         let Targets::Boxes { classes, .. } = &batch.targets else { return 0 };
         let listed = classes.dims()[1];
-        let rows = classes.elements::<i32>().unwrap_or_default().chunks_exact(listed.max(1));
+        // Classes of another type are refused when they are copied to the device.
+        let Ok(classes) = classes.elements::<i32>() else { return self.form_of_part(batch, seed) };
+        let rows = classes.chunks_exact(listed.max(1));
         let fullest = rows.map(|row| row.iter().filter(|&&class| class >= 0).count()).max().unwrap_or(0);
         let slots = self.slot_counts.iter().rposition(|&count| count >= fullest).unwrap_or(0);
         self.form_of_part(batch, seed) + slots
@@ -375,7 +377,7 @@ impl Task for Detect {
     fn reduced(&self, predictions: &Tensor) -> Tensor {
         match self.head().detail {
             CellDetail::None => suppressed(predictions, &self.suppression()),
-            _ => predictions.clone(),
+            CellDetail::Mask { .. } | CellDetail::Keypoints { .. } | CellDetail::Angle => predictions.clone(),
         }
     }
 

@@ -207,8 +207,8 @@ impl Browser {
     }
 
     pub fn shot(&mut self, path: &Path) {
-        let picture = self.call("Page.captureScreenshot", json!({ "format": "png" }));
-        let bytes = decode(picture["data"].as_str().unwrap());
+        let screenshot = self.call("Page.captureScreenshot", json!({ "format": "png" }));
+        let bytes = decode(screenshot["data"].as_str().unwrap());
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         std::fs::write(path, bytes).unwrap();
     }

@@ -113,7 +113,8 @@ fn boxes(arguments: &Arguments) -> Result<Option<BoxSurvey>> {
     for part in opened::parts(arguments.split) {
         // Samples that are in no part have been counted with the others.
         let kind = opened::kind_of(&path, labels).unwrap_or_default();
-        if let Ok(set) = detection::open_as(&path, *part, LabelRule::DropLabel, kind) {
+        if detection::has_part(&path, *part, kind) {
+            let set = detection::open_as(&path, *part, LabelRule::DropLabel, kind)?;
             all.add(&detection::survey(&set));
         }
     }

@@ -1,7 +1,7 @@
 //! From one form of labeled objects to another. The images are copied as they are; the source is only read.
 
 use super::convert_masks::convert_to_masks;
-use super::{DetectionSet, LabelRule, LabeledImage, RelativeBox, open_as};
+use super::{DetectionSet, LabelRule, LabeledImage, RelativeBox, has_part, open_as};
 use crate::decode::{DecodeOptions, read_image};
 use crate::listing::Split;
 use crate::{DataError, Dataset, Detail, KeypointLayout, LabelKind};
@@ -76,7 +76,9 @@ pub fn convert(source: &Path, out: &Path, form: BoxForm, kind: LabelKind) -> Res
     }
     let open = |part| open_as(source, part, LabelRule::DropLabel, kind);
     let train = open(Split::Train)?;
-    let valid = open(Split::Val).ok().filter(|valid| valid.images() != train.images());
+    // A part that is named is converted or refused, never left out.
+    let valid = has_part(source, Split::Val, kind).then(|| open(Split::Val)).transpose()?;
+    let valid = valid.filter(|valid| valid.images() != train.images());
     let mut result = Converted { opens: out.to_path_buf(), ..Converted::default() };
     let names = train.class_names().to_vec();
     let mut taken = HashSet::new();

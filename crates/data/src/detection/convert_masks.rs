@@ -1,10 +1,11 @@
 //! From outlines to a mask per image: index PNG files in a palette, whose values are class numbers, and a list of the classes' names.
 
 use super::convert::{Converted, copy, create, file_names};
+use super::has_part;
 use crate::decode::DecodeOptions;
 use crate::listing::Split;
 use crate::readers::{MaskRules, OutlinedMasks, open_outlined_masks, write_names};
-use crate::{DataError, Dataset, Target, write_png_indexed};
+use crate::{DataError, Dataset, LabelKind, Target, write_png_indexed};
 use std::collections::HashSet;
 use std::path::Path;
 
@@ -13,7 +14,8 @@ use std::path::Path;
 pub(super) fn convert_to_masks(source: &Path, out: &Path) -> Result<Converted, DataError> {
     let open = |part, rules: &MaskRules| open_outlined_masks(source, part, rules, DecodeOptions::default());
     let mut train = open(Split::Train, &MaskRules::default())?;
-    let valid = open(Split::Val, &MaskRules::default()).ok();
+    let has_valid = has_part(source, Split::Val, LabelKind::Outlines);
+    let valid = has_valid.then(|| open(Split::Val, &MaskRules::default())).transpose()?;
     let mut valid = valid.filter(|valid| valid.outlines().images() != train.outlines().images());
     if let Some(valid) = valid.as_ref().filter(|valid| valid.class_names() != train.class_names()) {
         let [of_train, of_valid] = [&train, valid].map(|part| part.class_names().join(", "));

@@ -15,6 +15,7 @@ mod copy_paste;
 mod ids;
 mod letterbox;
 mod mosaic;
+mod open;
 mod recent;
 mod survey;
 mod voc;
@@ -26,17 +27,17 @@ pub use augment::{AugmentSettings, BoxAugment, box_slots};
 pub use convert::{BoxForm, Converted, convert};
 pub use ids::{CocoIds, category_id, image_ids};
 pub use letterbox::{Boxed, Fitted, fit};
+pub use open::{LabelRule, apparent_kind, has_part, holds_boxes, open, open_as, open_by};
 pub use recent::RecentImages;
 pub use survey::{BoxSurvey, survey};
 pub use yaml::yaml_settings;
 
 use crate::decode::{DecodeOptions, announced_size, read_image};
-use crate::listing::Split;
 use crate::{DataError, Dataset, Detail, GroundTruthImage, GroundTruthObject, ObjectDetail};
 use crate::{KeypointLayout, LabelKind, LabeledBox, Sample, Target};
 use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
 /// An object of an image, in shares of the image's sides.
@@ -260,108 +261,6 @@ impl RelativeBox {
         let corners = [x0 * width, y0 * height, x1 * width, y1 * height].map(|corner| corner as f32);
         let pixels = |[x, y]: [f32; 2]| [(f64::from(x) * width) as f32, (f64::from(y) * height) as f32];
         LabeledBox::new(self.class, corners).with(self.detail.map(pixels))
-    }
-}
-
-/// What happens to a label that cannot be used.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum LabelRule {
-    /// It is left out, its image stays.
-    #[default]
-    DropLabel,
-    /// Its whole image is left out, and so are images with a side below 10 pixels: Ultralytics' rule. Labels that stand
-    /// there twice are left out by themselves.
-    DropImage,
-}
-
-/// Opens a data set of boxes: a `.yaml` of Ultralytics' form, a COCO `.json` (images in `images/` beside it or where its
-/// file names say), a folder with `Annotations/*.xml`, or a folder with one of these.
-pub fn open(path: &Path, part: Split) -> Result<DetectionSet, DataError> {
-    open_by(path, part, LabelRule::default())
-}
-
-/// The same by another rule for labels that cannot be used.
-pub fn open_by(path: &Path, part: Split, rule: LabelRule) -> Result<DetectionSet, DataError> {
-    open_as(path, part, rule, LabelKind::Boxes)
-}
-
-/// The same with labels that say more of every object than its box. Labels without it are left out.
-pub fn open_as(path: &Path, part: Split, rule: LabelRule, kind: LabelKind) -> Result<DetectionSet, DataError> {
-    let set = open_all(path, part, kind)?;
-    match rule {
-        LabelRule::DropLabel => Ok(set),
-        LabelRule::DropImage => set.without_bad_images(),
-    }
-}
-
-fn open_all(path: &Path, part: Split, kind: LabelKind) -> Result<DetectionSet, DataError> {
-    let ending = path.extension().map(|ending| ending.to_string_lossy().to_lowercase()).unwrap_or_default();
-    match ending.as_str() {
-        "yaml" | "yml" => yolo::open(path, part, kind),
-        "json" => coco::open(path, None, kind),
-        _ if path.is_dir() => open_folder(path, part, kind),
-        _ => Err(DataError::malformed(
-            path,
-            "a data set of boxes is a .yaml file, a COCO .json file or a folder with one of them or with Annotations/",
-        )),
-    }
-}
-
-/// Whether [`open`] would know what to do with it.
-pub fn holds_boxes(path: &Path) -> bool {
-    let ending = path.extension().map(|ending| ending.to_string_lossy().to_lowercase()).unwrap_or_default();
-    ["yaml", "yml", "json"].contains(&ending.as_str())
-        || path.join("Annotations").is_dir()
-        || yaml_in(path).is_some()
-        || [Split::Train, Split::Val].iter().any(|part| coco_in(path, *part, LabelKind::Boxes).is_some())
-}
-
-/// The annotation file of a part in COCO's folder. Keypoints have files of their own there.
-fn coco_in(folder: &Path, part: Split, kind: LabelKind) -> Option<PathBuf> {
-    let files = crate::listing::entries(&folder.join("annotations")).ok()?;
-    let found = |of_keypoints: bool| {
-        let is_wanted = |path: &&PathBuf, part_name: &str| {
-            let name = path.file_name().unwrap_or_default().to_string_lossy().to_lowercase();
-            let is_of_kind = name.contains("keypoint") == of_keypoints;
-            name.ends_with(".json") && name.contains(part_name) && !name.contains("caption") && is_of_kind
-        };
-        part.names().iter().find_map(|name| files.iter().find(|path| is_wanted(path, name)).cloned())
-    };
-    let of_keypoints = (kind == LabelKind::Keypoints).then(|| found(true)).flatten();
-    of_keypoints.or_else(|| found(false))
-}
-
-/// The kind of labels that a data set seems to have: keypoints where it says how many there are, else boxes. Outlines and
-/// corners look alike, and either is a box to a detector, so these are chosen by the task.
-pub fn apparent_kind(path: &Path) -> LabelKind {
-    let yaml = if path.is_dir() { yaml_in(path) } else { Some(path.to_path_buf()) };
-    let has_keypoints = yaml.is_some_and(|file| yolo::has_keypoints(&file));
-    if has_keypoints { LabelKind::Keypoints } else { LabelKind::Boxes }
-}
-
-/// The only yaml file of a folder.
-fn yaml_in(folder: &Path) -> Option<PathBuf> {
-    let is_yaml = |path: &PathBuf| path.extension().is_some_and(|ending| ending == "yaml" || ending == "yml");
-    let mut found = crate::listing::entries(folder).ok()?.into_iter().filter(is_yaml);
-    found.next().filter(|_| found.next().is_none())
-}
-
-fn open_folder(folder: &Path, part: Split, kind: LabelKind) -> Result<DetectionSet, DataError> {
-    if let Some(file) = yaml_in(folder) {
-        return yolo::open(&file, part, kind);
-    }
-    if folder.join("Annotations").is_dir() {
-        return match kind {
-            LabelKind::Boxes => voc::open(folder, part),
-            _ => Err(DataError::malformed(folder, format!("Pascal VOC's files have boxes and no {}", kind.name()))),
-        };
-    }
-    match coco_in(folder, part, kind) {
-        Some(file) => coco::open(&file, Some(folder), kind),
-        None => Err(DataError::malformed(
-            folder,
-            "there is no single .yaml file, no Annotations/ with .xml files and no annotations/ with .json files in it",
-        )),
     }
 }
 

@@ -86,14 +86,26 @@ fn names(file: &Path, yaml: &Yaml) -> Result<Vec<String>, DataError> {
     }
 }
 
-/// The images of a part, from folders and lists, in the order of names.
-fn image_files(file: &Path, yaml: &Yaml, part: Split) -> Result<Vec<PathBuf>, DataError> {
-    let is_there = |key: &&&str| yaml.get(key).is_some_and(|value| value.texts().is_some());
-    let keys: &[&str] = match part {
+/// The keys that name a part's images, the usual one first.
+fn keys(part: Split) -> &'static [&'static str] {
+    match part {
         Split::Train => &["train"],
         Split::Val => &["val", "test"],
         Split::Test => &["test"],
-    };
+    }
+}
+
+/// Whether a file names images of that part.
+pub(super) fn has_part(file: &Path, part: Split) -> bool {
+    let text = std::fs::read_to_string(file).unwrap_or_default();
+    let names_images = |yaml: Yaml| keys(part).iter().any(|key| yaml.get(key).and_then(Yaml::texts).is_some());
+    yaml::parse(&text).is_ok_and(names_images)
+}
+
+/// The images of a part, from folders and lists, in the order of names.
+fn image_files(file: &Path, yaml: &Yaml, part: Split) -> Result<Vec<PathBuf>, DataError> {
+    let is_there = |key: &&&str| yaml.get(key).is_some_and(|value| value.texts().is_some());
+    let keys = keys(part);
     let key = *keys.iter().find(is_there).unwrap_or(&keys[0]);
     let listed = yaml
         .get(key)

@@ -2,7 +2,7 @@
 
 use super::{MaskRules, Split, open, open_outlined_masks, write_tfrecord, write_webdataset};
 use crate::decode::DecodeOptions;
-use crate::detection::{LabelRule, holds_boxes, open_as};
+use crate::detection::{LabelRule, has_part, holds_boxes, open_as};
 use crate::{DataError, Dataset, Joined, LabelKind, Matched, pack};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -17,7 +17,8 @@ pub fn open_splits(path: &Path, wanted: &[Split], options: DecodeOptions) -> Res
         let sentence = format!("there is no {}; give the folder or file of a data set", path.display());
         return Err(DataError::Request(sentence));
     }
-    splits_by(wanted, |split| open(path, split, options))
+    let is_named = |split| holds_boxes(path) && has_part(path, split, LabelKind::Boxes);
+    splits_by(wanted, is_named, |split| open(path, split, options))
 }
 
 /// The same of a data set of boxes, with labels that say more of every object.
@@ -26,7 +27,8 @@ pub fn open_object_splits(path: &Path, wanted: &[Split], kind: LabelKind) -> Res
         let problem = format!("it has no objects, so there are no {} to be read", kind.name());
         return Err(DataError::malformed(path, problem));
     }
-    splits_by(wanted, |split| Ok(Arc::new(open_as(path, split, LabelRule::default(), kind)?)))
+    let is_named = |split| has_part(path, split, kind);
+    splits_by(wanted, is_named, |split| Ok(Arc::new(open_as(path, split, LabelRule::default(), kind)?)))
 }
 
 /// What the labels of a data set of objects are read as.
@@ -58,11 +60,14 @@ pub fn open_outlined_splits(
     if !holds_boxes(path) {
         return Err(DataError::malformed(path, "it has no objects, so there are no outlines to draw masks from"));
     }
-    splits_by(wanted, |split| Ok(Arc::new(open_outlined_masks(path, split, &MaskRules::default(), options)?)))
+    let is_named = |split| has_part(path, split, LabelKind::Outlines);
+    splits_by(wanted, is_named, |split| Ok(Arc::new(open_outlined_masks(path, split, &MaskRules::default(), options)?)))
 }
 
+/// A split that the data set names is opened or refused; one that it does not name need not be there.
 fn splits_by(
     wanted: &[Split],
+    is_named: impl Fn(Split) -> bool,
     split: impl Fn(Split) -> Result<Arc<dyn Dataset>, DataError>,
 ) -> Result<Vec<NamedSplit>, DataError> {
     if let [one] = wanted {
@@ -72,6 +77,7 @@ fn splits_by(
         (Ok(train), _) => train,
         // A part that is there but does not fit together is not a missing one.
         (Err(error @ DataError::Mismatch { .. }), _) | (Err(error), Err(_)) => return Err(error),
+        (Err(error), _) if is_named(Split::Train) => return Err(error),
         // Data that is only to be evaluated has no part to learn from.
         (Err(_), Ok(test)) => return Ok(vec![("test", test)]),
     };
@@ -80,6 +86,7 @@ fn splits_by(
         Ok(test) => vec![("train", train), ("test", test)],
         // A missing half is fine; a half that is there but does not fit is not.
         Err(error @ DataError::Mismatch { .. }) => return Err(error),
+        Err(error) if is_named(Split::Val) => return Err(error),
         Err(_) => vec![("train", train)],
     })
 }

@@ -26,24 +26,22 @@ pub(super) fn apply(step: &TransformStep, image: &mut Image<u8>, rng: &mut Sampl
             }
             Ok(())
         }
-        _ => {
-            retone(step, image, rng);
-            Ok(())
-        }
+        TransformStep::Gray { p } => by_chance(rng, p, || color::gray_in_place(image, Semantics::Pil)),
+        TransformStep::Equalize { p } => by_chance(rng, p, || color::equalize(image)),
+        TransformStep::AutoContrast { p } => by_chance(rng, p, || color::autocontrast(image, Semantics::Pil)),
+        TransformStep::Invert { p } => by_chance(rng, p, || color::invert(image)),
+        TransformStep::Posterize { bits, p } => by_chance(rng, p, || color::posterize(image, bits)),
+        TransformStep::Solarize { threshold, p } => by_chance(rng, p, || color::solarize(image, threshold)),
+        _ => unreachable!("the caller sends only steps that change values"),
     };
     outcome.map_err(|error| error.to_string())
 }
 
-fn retone(step: &TransformStep, image: &mut Image<u8>, rng: &mut SampleRng) {
-    match *step {
-        TransformStep::Gray { p } if rng.chance(p) => color::gray_in_place(image, Semantics::Pil),
-        TransformStep::Equalize { p } if rng.chance(p) => color::equalize(image),
-        TransformStep::AutoContrast { p } if rng.chance(p) => color::autocontrast(image, Semantics::Pil),
-        TransformStep::Invert { p } if rng.chance(p) => color::invert(image),
-        TransformStep::Posterize { bits, p } if rng.chance(p) => color::posterize(image, bits),
-        TransformStep::Solarize { threshold, p } if rng.chance(p) => color::solarize(image, threshold),
-        _ => {}
+fn by_chance(rng: &mut SampleRng, p: f32, change: impl FnOnce()) -> Result<(), Unsupported> {
+    if rng.chance(p) {
+        change();
     }
+    Ok(())
 }
 
 /// torchvision's color jitter: the order of the four adjustments is random too.

@@ -51,7 +51,7 @@ impl Writer<'_> {
 
     fn as_it_is(&mut self, index: usize, value: ValueId, is_alone: bool) -> Result<ValueInfo, ExportError> {
         let name = self.options.outputs.get(index).cloned().unwrap_or_else(|| format!("output{index}"));
-        let order = self.border(value);
+        let order = self.outer_layout(value);
         let mut found = self.operand(value, &order)?;
         let mut declared = of_value(self, value, &name, &order)?;
         if is_alone {

@@ -94,7 +94,7 @@ pub fn export(network: &Network, options: &OnnxOptions) -> Result<OnnxModel, Exp
         axes = Some(found);
     } else {
         for (&value, name) in graph.inputs().iter().zip(graph.input_names()) {
-            let order = writer.border(value);
+            let order = writer.outer_layout(value);
             writer.input(value, name, order.clone());
             input.push(of_value(&writer, value, name, &order)?);
         }

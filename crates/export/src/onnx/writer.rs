@@ -50,7 +50,7 @@ impl<'n> Writer<'n> {
     }
 
     /// The order of axes that an input or output has outside.
-    pub fn border(&self, value: ValueId) -> Vec<usize> {
+    pub fn outer_layout(&self, value: ValueId) -> Vec<usize> {
         let rank = self.shape(value).rank();
         match rank == 4 && self.options.channels_first {
             true => channels_first(rank),

@@ -174,7 +174,7 @@ impl Predictor {
         })
     }
 
-    /// What the network says of images of one size: a row of logits per image, then its rows and columns.
+    /// The network's predictions for images of one size: a row of logits per image, then its rows and columns.
     fn pixel_logits(&self, images: &[&Image<u8>]) -> Result<HostTensor> {
         let dims = images.first().map_or([0; 3], |image| image.dims());
         let result = self.run(Layer::Prediction, dims, images)?;

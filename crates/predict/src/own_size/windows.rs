@@ -97,7 +97,7 @@ mod tests {
     use super::super::likeliest;
     use super::*;
 
-    /// What a network might say of a pixel at a position in a window.
+    /// Synthetic logits of a pixel at a position in a window.
     fn logit(value: u8, [row, column]: [usize; 2], class: usize) -> f32 {
         ((usize::from(value) * (class + 3) + row * 5 + column * (class + 1)) % 17) as f32
     }

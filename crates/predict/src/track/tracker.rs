@@ -138,7 +138,7 @@ impl Tracker {
         confirmed.map(Track::shown).collect()
     }
 
-    /// Of a tracked and a lost track at one place, the one that was followed for longer stays.
+    /// Of a tracked and a lost track that overlap, the one that was followed for longer stays.
     fn drop_repetitions(&mut self) {
         let (mut of_tracked, mut of_lost) = (vec![true; self.tracked.len()], vec![true; self.lost.len()]);
         for (a, tracked) in self.tracked.iter().enumerate() {

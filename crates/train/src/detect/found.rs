@@ -89,7 +89,7 @@ impl DetectedRows {
     fn prototypes(&self) -> [usize; 3] {
         match self.detail {
             CellDetail::Mask { prototypes, stride } => [self.image[0] / stride, self.image[1] / stride, prototypes],
-            _ => [0; 3],
+            CellDetail::None | CellDetail::Keypoints { .. } | CellDetail::Angle => [0; 3],
         }
     }
 

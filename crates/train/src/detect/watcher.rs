@@ -100,7 +100,11 @@ impl BoxWatcher {
             CellDetail::Keypoints { count, .. } => {
                 let points = |detail: &ObjectDetail| match detail {
                     ObjectDetail::Keypoints(points) => points.clone(),
-                    _ => vec![[0.0; 3]; count],
+                    // None of them is visible.
+                    ObjectDetail::None
+                    | ObjectDetail::Polygons(_)
+                    | ObjectDetail::Mask(_)
+                    | ObjectDetail::Rotated(_) => vec![[0.0; 3]; count],
                 };
                 let object = |object: &GroundTruthObject| {
                     let Rectangle { x, y, width, height } = Rectangle::of_corners(object.corners);
@@ -115,7 +119,11 @@ impl BoxWatcher {
             CellDetail::Angle => {
                 let rectangle = |detail: &ObjectDetail| match detail {
                     ObjectDetail::Rotated(rectangle) => *rectangle,
-                    _ => RotatedRectangle { center: [0.0; 2], size: [0.0; 2], angle: 0.0 },
+                    // It overlaps with nothing.
+                    ObjectDetail::None
+                    | ObjectDetail::Polygons(_)
+                    | ObjectDetail::Mask(_)
+                    | ObjectDetail::Keypoints(_) => RotatedRectangle { center: [0.0; 2], size: [0.0; 2], angle: 0.0 },
                 };
                 let objects: Vec<RotatedRectangle> =
                     image.objects.iter().map(|object| rectangle(&object.detail)).collect();

@@ -15,11 +15,11 @@ pub enum Backbone {
     MobileNetV3(MobileNetV3),
 }
 
-/// The maps that heads look at.
+/// The maps that heads read.
 pub(crate) struct BackboneMaps {
     /// The last one.
     pub last: Tensor,
-    /// An earlier one: auxiliary heads look at it, and LR-ASPP takes fine details from it.
+    /// An earlier one: auxiliary heads read it, and LR-ASPP takes fine details from it.
     pub early: Tensor,
 }
 

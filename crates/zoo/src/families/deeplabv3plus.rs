@@ -2,43 +2,32 @@
 //! segmentation_models_pytorch has it: the last map is a sixteenth of the image's size and is seen by separable convolutions of
 //! growing dilation beside its mean; a map of a quarter of the image's size adds fine details.
 
-use super::encoder::{Encoder, SIXTEENTH, decoder_init, head_init};
-use crate::Model;
-use crate::model::head_size;
+use super::decoder::{Decoder, decoder_init};
+use super::encoder::SIXTEENTH;
 use octant_graph::Tensor;
 use octant_nn::layers::{BatchNorm, Conv2d, dropout};
 use octant_nn::{Scope, init};
 
-/// The network.
+/// The decoder.
 #[derive(Debug, Clone)]
-pub struct DeepLabV3Plus {
-    /// The lower part.
-    pub encoder: Encoder,
-    /// Channels of the decoder.
+pub struct DeepLabV3PlusDecoder {
+    /// Channels of its maps.
     pub width: usize,
     /// Dilations of the pyramid's separable convolutions.
     pub rates: [usize; 3],
     /// Dropout after the pyramid.
     pub dropout: f64,
-    /// Maps of the head.
-    pub classes: usize,
 }
 
 /// Channels that the map of fine details is brought to.
 const DETAILS: usize = 48;
-/// How much larger the image is than the map of fine details.
-const STRIDE: usize = 4;
 
-impl DeepLabV3Plus {
-    /// A network over that encoder.
-    pub fn new(encoder: Encoder) -> DeepLabV3Plus {
-        DeepLabV3Plus { encoder, width: 256, rates: [12, 24, 36], dropout: 0.5, classes: 1 }
-    }
+impl DeepLabV3PlusDecoder {
+    /// The usual one.
+    pub const STANDARD: DeepLabV3PlusDecoder = DeepLabV3PlusDecoder { width: 256, rates: [12, 24, 36], dropout: 0.5 };
 
     /// A small one for tests, whose dilations fit small maps.
-    pub fn tiny(encoder: Encoder) -> DeepLabV3Plus {
-        DeepLabV3Plus { width: 12, rates: [1, 2, 3], ..DeepLabV3Plus::new(encoder) }
-    }
+    pub const TINY: DeepLabV3PlusDecoder = DeepLabV3PlusDecoder { width: 12, rates: [1, 2, 3], dropout: 0.5 };
 
     /// Atrous spatial pyramid pooling.
     fn pyramid(&self, cx: &Scope, x: &Tensor) -> Tensor {
@@ -71,39 +60,24 @@ fn separable(cx: &Scope, [layer, norm]: [&str; 2], x: &Tensor, features: usize, 
     BatchNorm::new().apply(&cx.at(norm), &y).relu()
 }
 
-impl Model for DeepLabV3Plus {
-    head_size!(classes);
+impl Decoder for DeepLabV3PlusDecoder {
+    const OUTPUT_STRIDE: usize = SIXTEENTH;
+    const HEAD_KERNEL: usize = 1;
+    /// That of the map of fine details.
+    const MAP_STRIDE: usize = 4;
 
-    fn set_drop(&mut self, dropout: f64, stochastic_depth: f64) {
-        self.dropout = dropout;
-        self.encoder.set_stochastic_depth(stochastic_depth);
+    fn set_dropout(&mut self, rate: f64) {
+        self.dropout = rate;
     }
 
-    fn multiple(&self) -> usize {
-        SIXTEENTH
-    }
-
-    fn head_paths(&self) -> Vec<String> {
-        vec!["segmentation_head".into()]
-    }
-
-    fn features(&self, cx: &Scope, images: &Tensor) -> Tensor {
-        let maps = self.encoder.pyramid(cx, images, SIXTEENTH);
-        let cx = cx.at("decoder");
+    fn decode(&self, cx: &Scope, images: &Tensor, maps: Vec<Tensor>) -> Tensor {
         let last = maps.last().expect("an encoder has maps");
+        let is_quarter = |map: &&Tensor| Self::MAP_STRIDE * map.dim(1) == images.dim(1);
+        let fine = maps.iter().find(is_quarter).expect("a map of a quarter of the size");
         let y = self.pyramid(&cx.at("aspp.0"), last);
         let y = separable(&cx.at("aspp"), ["1", "2"], &y, self.width, 1);
-        let fine =
-            maps.iter().find(|map| STRIDE * map.dim(1) == images.dim(1)).expect("a map of a quarter of the size");
         let y = y.resize_bilinear(fine.dim(1), fine.dim(2), true);
         let fine = conv_norm(&cx.at("block1"), ["0", "1"], fine, DETAILS);
         separable(&cx.at("block2"), ["0", "1"], &Tensor::concatenate(&[y, fine], 3), self.width, 1)
-    }
-
-    /// At the image's size.
-    fn head(&self, cx: &Scope, features: &Tensor) -> Tensor {
-        let head = Conv2d::new(self.classes, 1).init(head_init, init::zeros);
-        let y = head.apply(&cx.at("segmentation_head.0"), features);
-        y.resize_bilinear(STRIDE * y.dim(1), STRIDE * y.dim(2), true)
     }
 }

@@ -2,7 +2,7 @@
 //! padding; timm's form has its names, half padding and PyTorch's epsilon; the `tf_` form has timm's names, TensorFlow's
 //! padding and epsilon 1e-3, as the published TensorFlow weights need.
 
-use super::grid::OutputStride;
+use super::encoder::OutputStride;
 use super::mbconv::MbConvBlock::{self, Fused, MbConv};
 use super::mbconv::{MbConvVariant, Stage, Style, round_channels};
 use crate::Model;

@@ -9,7 +9,7 @@ use super::mobilenetv4::MobileNetV4;
 use super::resnet::{self, ResNet};
 use crate::Model;
 use octant_graph::Tensor;
-use octant_nn::{Fans, Init, Scope};
+use octant_nn::Scope;
 
 /// Which classifier.
 #[derive(Debug, Clone)]
@@ -71,12 +71,47 @@ impl Encoder {
     }
 }
 
-/// The first values of decoders: Kaiming's uniform distribution by inputs, for ReLU.
-pub(super) fn decoder_init(fans: Fans) -> Init {
-    Init::Uniform { bound: (6.0 / fans.inputs as f64).sqrt() }
+/// Strides that become dilations, so that the receptive field stays and the last maps stay large: timm's rule for its
+/// `output_stride`, one block after the other.
+#[derive(Debug)]
+pub(super) struct OutputStride {
+    /// The image's size over the smallest map's.
+    limit: usize,
+    reached: usize,
+    dilation: usize,
 }
 
-/// The first values of heads: Xavier's uniform distribution.
-pub(super) fn head_init(fans: Fans) -> Init {
-    Init::Uniform { bound: (6.0 / (fans.inputs + fans.outputs) as f64).sqrt() }
+impl OutputStride {
+    /// Maps get no smaller than the image over `limit`; the first convolution has halved them.
+    pub fn new(limit: usize) -> OutputStride {
+        OutputStride { limit, reached: 2, dilation: 1 }
+    }
+
+    /// The stride and the dilation of the next block. One that keeps its size instead of a stride still has the dilation before it;
+    /// those behind it are dilated further.
+    pub fn next(&mut self, stride: usize) -> [usize; 2] {
+        let dilation = self.dilation;
+        if self.reached * stride > self.limit {
+            self.dilation *= stride;
+            return [1, dilation];
+        }
+        self.reached *= stride;
+        [stride, dilation]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn strides_beyond_the_limit_become_dilations_of_what_follows() {
+        let all = |limit| {
+            let mut grid = OutputStride::new(limit);
+            [1, 2, 1, 2, 1, 2, 1, 2, 1].map(|stride| grid.next(stride))
+        };
+        assert_eq!(all(32), [[1, 1], [2, 1], [1, 1], [2, 1], [1, 1], [2, 1], [1, 1], [2, 1], [1, 1]]);
+        assert_eq!(all(16)[5..], [[2, 1], [1, 1], [1, 1], [1, 2]]);
+        assert_eq!(all(8)[5..], [[1, 1], [1, 2], [1, 2], [1, 4]]);
+    }
 }

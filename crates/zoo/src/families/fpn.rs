@@ -1,45 +1,34 @@
 //! A feature pyramid network (Lin et al., CVPR 2017) for segmentation (Kirillov et al., "Panoptic Feature Pyramid Networks", 2019), as
-//! segmentation_models_pytorch has it: maps of four sizes, each with what the next smaller one says, are brought to a quarter of
+//! segmentation_models_pytorch has it: maps of four sizes, each with the next smaller one added, are brought to a quarter of
 //! the image's size and added.
 
-use super::encoder::{Encoder, MULTIPLE, decoder_init, head_init};
-use crate::Model;
-use crate::model::head_size;
+use super::decoder::{Decoder, decoder_init};
+use super::encoder::MULTIPLE;
 use octant_graph::Tensor;
 use octant_nn::layers::{Conv2d, group_norm};
 use octant_nn::{Scope, init};
 
-/// The network.
+/// The decoder.
 #[derive(Debug, Clone)]
-pub struct Fpn {
-    /// The lower part.
-    pub encoder: Encoder,
+pub struct FpnDecoder {
     /// Channels of the pyramid.
     pub pyramid: usize,
     /// Channels of the maps that are added; group norms have [`GROUPS`] groups of them.
     pub width: usize,
     /// Dropout of whole channels before the head.
     pub dropout: f64,
-    /// Maps of the head.
-    pub classes: usize,
 }
 
 /// Groups of the norms.
 pub const GROUPS: usize = 32;
 const EPSILON: f64 = 1e-5;
-/// How much larger the image is than the maps that are added.
-const STRIDE: usize = 4;
 
-impl Fpn {
-    /// A network over that encoder.
-    pub fn new(encoder: Encoder) -> Fpn {
-        Fpn { encoder, pyramid: 256, width: 128, dropout: 0.2, classes: 1 }
-    }
+impl FpnDecoder {
+    /// The usual one.
+    pub const STANDARD: FpnDecoder = FpnDecoder { pyramid: 256, width: 128, dropout: 0.2 };
 
     /// A small one for tests.
-    pub fn tiny(encoder: Encoder) -> Fpn {
-        Fpn { pyramid: 12, width: 2 * GROUPS, ..Fpn::new(encoder) }
-    }
+    pub const TINY: FpnDecoder = FpnDecoder { pyramid: 12, width: 2 * GROUPS, dropout: 0.2 };
 
     /// A level of the pyramid at the size of the largest one: every 3×3 convolution doubles it, but for the largest one's.
     fn enlarged(&self, cx: &Scope, level: &Tensor, doublings: usize) -> Tensor {
@@ -61,25 +50,16 @@ fn channel_dropout(cx: &Scope, x: &Tensor, rate: f64) -> Tensor {
     }
 }
 
-impl Model for Fpn {
-    head_size!(classes);
+impl Decoder for FpnDecoder {
+    const OUTPUT_STRIDE: usize = MULTIPLE;
+    const HEAD_KERNEL: usize = 1;
+    const MAP_STRIDE: usize = 4;
 
-    fn set_drop(&mut self, dropout: f64, stochastic_depth: f64) {
-        self.dropout = dropout;
-        self.encoder.set_stochastic_depth(stochastic_depth);
+    fn set_dropout(&mut self, rate: f64) {
+        self.dropout = rate;
     }
 
-    fn multiple(&self) -> usize {
-        MULTIPLE
-    }
-
-    fn head_paths(&self) -> Vec<String> {
-        vec!["segmentation_head".into()]
-    }
-
-    fn features(&self, cx: &Scope, images: &Tensor) -> Tensor {
-        let maps = self.encoder.pyramid(cx, images, MULTIPLE);
-        let cx = cx.at("decoder");
+    fn decode(&self, cx: &Scope, _: &Tensor, maps: Vec<Tensor>) -> Tensor {
         let lateral = |name: &str, map: &Tensor| {
             Conv2d::new(self.pyramid, 1).init(decoder_init, init::zeros).apply(&cx.at(name), map)
         };
@@ -96,12 +76,5 @@ impl Model for Fpn {
             .map(|(number, level)| self.enlarged(&cx.at(format_args!("seg_blocks.{number}")), level, last - number));
         let sum = enlarged.reduce(|sum, level| sum + level).expect("an encoder has maps");
         channel_dropout(&cx.at("dropout"), &sum, self.dropout)
-    }
-
-    /// At the image's size.
-    fn head(&self, cx: &Scope, features: &Tensor) -> Tensor {
-        let head = Conv2d::new(self.classes, 1).init(head_init, init::zeros);
-        let y = head.apply(&cx.at("segmentation_head.0"), features);
-        y.resize_bilinear(STRIDE * y.dim(1), STRIDE * y.dim(2), true)
     }
 }

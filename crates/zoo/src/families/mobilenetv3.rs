@@ -2,7 +2,7 @@
 //! torchvision, whose norms have epsilon 1e-3 and momentum 0.01, and as in timm, whose norms have PyTorch's 1e-5 and 0.1
 //! and whose last hidden layer is a 1×1 convolution.
 
-use super::grid::OutputStride;
+use super::encoder::OutputStride;
 use super::mbconv::round_channels;
 use crate::Model;
 use crate::model::head_size;

@@ -1,7 +1,7 @@
 //! MobileNetV4 (Qin et al., "MobileNetV4: Universal Models for the Mobile Ecosystem", 2024), the convolutional networks as
 //! timm has them: inverted residuals with a depthwise convolution before the expansion, after it, at both, or at neither.
 
-use super::grid::OutputStride;
+use super::encoder::OutputStride;
 use crate::Model;
 use crate::model::head_size;
 use octant_graph::Tensor;

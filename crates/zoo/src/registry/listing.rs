@@ -1,6 +1,6 @@
 //! Models in lists: those like a pattern, the smallest ones, and one as an object.
 
-use super::{ENTRIES, ModelEntry, ZooError, find};
+use super::{ENTRIES, ModelEntry, Preprocessing, ZooError, find};
 use crate::describe;
 use octant_graph::GraphError;
 use serde_json::{Value, json};
@@ -45,5 +45,25 @@ impl ModelEntry {
             "interpolation": preprocessing.interpolation.name(), "crop": preprocessing.crop, "license": self.license,
             "weights": self.published().map(|published| published.url),
         })
+    }
+}
+
+impl Preprocessing {
+    /// The size of an image: `224×224×3`.
+    pub fn size(&self) -> String {
+        self.input.map(|side| side.to_string()).join("×")
+    }
+
+    /// What is done to images before the network sees them.
+    pub fn text(&self) -> String {
+        let triple = |values: [f64; 3]| match values {
+            [first, second, third] if first == second && second == third => format!("{first}"),
+            _ => values.map(|value| value.to_string()).join(" "),
+        };
+        if self.range == 255.0 {
+            return "values 0 to 255 as they are".to_string();
+        }
+        let (interpolation, crop) = (self.interpolation.name(), self.crop);
+        format!("{interpolation}, crop {crop:.3}, mean {}, deviation {}", triple(self.mean), triple(self.deviation))
     }
 }

@@ -3,16 +3,17 @@
 use super::semantic::semantic;
 use super::{UNPUBLISHED, inception, sized};
 use crate::families::convnext::ConvNext;
-use crate::families::deeplabv3plus::DeepLabV3Plus;
+use crate::families::decoder::EncoderDecoder;
+use crate::families::deeplabv3plus::DeepLabV3PlusDecoder;
 use crate::families::efficientnet::{EfficientNet, V2Size};
 use crate::families::encoder::Encoder;
-use crate::families::fpn::Fpn;
+use crate::families::fpn::FpnDecoder;
 use crate::families::mbconv::MbConvVariant::{self, Timm, TimmTf};
 use crate::families::mobilenetv3::MobileNetV3;
 use crate::families::mobilenetv4::MobileNetV4;
 use crate::families::resnet::ResidualBlock::{Basic, Bottleneck};
 use crate::families::resnet::{ResNet, ResidualBlock};
-use crate::families::unet_encoder::EncoderUNet;
+use crate::families::unet_encoder::UNetDecoder;
 use crate::registry::ModelEntry;
 
 /// The size that networks are described at, and PASCAL VOC's number of classes.
@@ -53,22 +54,22 @@ macro_rules! decoders {
     ($($name:literal $values:ident $encoder:expr;)*) => {
         &[
             $($values(semantic(concat!("unet_", $name), "unet_encoder", SIZE, UNPUBLISHED, |classes| {
-                sized(EncoderUNet::new($encoder), classes)
+                sized(EncoderDecoder::new($encoder, UNetDecoder::STANDARD), classes)
             })),)*
             $($values(semantic(concat!("fpn_", $name), "fpn", SIZE, UNPUBLISHED, |classes| {
-                sized(Fpn::new($encoder), classes)
+                sized(EncoderDecoder::new($encoder, FpnDecoder::STANDARD), classes)
             })),)*
             $($values(semantic(concat!("deeplabv3plus_", $name), "deeplabv3plus", SIZE, UNPUBLISHED, |classes| {
-                sized(DeepLabV3Plus::new($encoder), classes)
+                sized(EncoderDecoder::new($encoder, DeepLabV3PlusDecoder::STANDARD), classes)
             })),)*
             semantic("unet_resnet-tiny", "unet_encoder", (64, 10), UNPUBLISHED, |classes| {
-                sized(EncoderUNet::tiny(Encoder::ResNet(ResNet::TINY)), classes)
+                sized(EncoderDecoder::new(Encoder::ResNet(ResNet::TINY), UNetDecoder::TINY), classes)
             }),
             semantic("fpn_resnet-tiny", "fpn", (64, 10), UNPUBLISHED, |classes| {
-                sized(Fpn::tiny(Encoder::ResNet(ResNet::TINY)), classes)
+                sized(EncoderDecoder::new(Encoder::ResNet(ResNet::TINY), FpnDecoder::TINY), classes)
             }),
             semantic("deeplabv3plus_resnet-tiny", "deeplabv3plus", (64, 10), UNPUBLISHED, |classes| {
-                sized(DeepLabV3Plus::tiny(Encoder::ResNet(ResNet::TINY)), classes)
+                sized(EncoderDecoder::new(Encoder::ResNet(ResNet::TINY), DeepLabV3PlusDecoder::TINY), classes)
             }),
         ]
     };

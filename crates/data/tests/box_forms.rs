@@ -145,6 +145,69 @@ fn a_validation_part_that_cannot_be_opened_was_left_out_without_a_word() {
 }
 
 #[test]
+fn a_test_part_beside_one_for_validation_was_not_converted() {
+    let folder = tempfile::tempdir().unwrap();
+    let [source, coco, voc, again, masks] =
+        ["scenes", "coco", "voc", "again", "masks"].map(|name| folder.path().join(name));
+    synth::write_scenes(&source, 15, 64, 3).unwrap();
+    // One of the three images for validation becomes the test.
+    let [images, labels] = ["images", "labels"].map(|kind| source.join(kind));
+    let one = std::fs::read_dir(images.join("val")).unwrap().next().unwrap().unwrap().file_name();
+    let label = Path::new(&one).with_extension("txt");
+    for (kind, name) in [(&images, Path::new(&one)), (&labels, &label)] {
+        std::fs::create_dir_all(kind.join("test")).unwrap();
+        std::fs::rename(kind.join("val").join(name), kind.join("test").join(name)).unwrap();
+    }
+    let yaml = source.join("data.yaml");
+    let text = std::fs::read_to_string(&yaml).unwrap();
+    std::fs::write(&yaml, format!("test: images/test\n{text}")).unwrap();
+    for (from, to, form) in [(&yaml, &coco, BoxForm::Coco), (&coco, &voc, BoxForm::Voc), (&voc, &again, BoxForm::Yolo)]
+    {
+        let done = convert(from, to, form, LabelKind::Boxes).unwrap();
+        assert_eq!(done.images, 15);
+        for (part, count) in [(Split::Train, 12), (Split::Val, 2), (Split::Test, 1)] {
+            assert_eq!(open(&done.opens, part).unwrap().images().len(), count, "{}", to.display());
+        }
+    }
+    let outlined = folder.path().join("outlined");
+    synth::write(synth::SynthKind::Instances, &outlined, (5, 64, 3), &|_| {}).unwrap();
+    let text = std::fs::read_to_string(outlined.join("data.yaml")).unwrap();
+    for kind in ["images", "labels"] {
+        std::fs::create_dir_all(outlined.join(kind).join("test")).unwrap();
+        let mut files: Vec<PathBuf> =
+            std::fs::read_dir(outlined.join(kind).join("train")).unwrap().map(|entry| entry.unwrap().path()).collect();
+        files.sort();
+        std::fs::rename(&files[0], outlined.join(kind).join("test").join(files[0].file_name().unwrap())).unwrap();
+    }
+    std::fs::write(outlined.join("data.yaml"), format!("test: images/test\n{text}")).unwrap();
+    assert_eq!(convert(&outlined, &masks, BoxForm::Masks, LabelKind::Outlines).unwrap().images, 5);
+    assert_eq!(std::fs::read_dir(masks.join("masks/test")).unwrap().count(), 1);
+}
+
+#[test]
+fn a_folder_with_one_list_was_validated_on_the_images_that_it_learned() {
+    let folder = tempfile::tempdir().unwrap();
+    let [source, voc] = ["scenes", "voc"].map(|name| folder.path().join(name));
+    synth::write_scenes(&source, 15, 32, 3).unwrap();
+    convert(&source, &voc, BoxForm::Voc, LabelKind::Boxes).unwrap();
+    let list = |name: &str| voc.join("ImageSets/Main").join(name);
+    let both = || [Split::Train, Split::Val].map(|part| contents(&open(&voc, part).unwrap()));
+    let whole = both();
+    for (gone, kept) in [("val.txt", "train.txt"), ("train.txt", "val.txt")] {
+        let text = std::fs::read_to_string(list(gone)).unwrap();
+        std::fs::remove_file(list(gone)).unwrap();
+        assert_eq!(both(), whole, "what {kept} does not name is the other part");
+        std::fs::write(list(gone), text).unwrap();
+    }
+    // A list of all images leaves nothing: training holds some out, as without lists.
+    let all: Vec<String> = ["train.txt", "val.txt"].map(|name| std::fs::read_to_string(list(name)).unwrap()).into();
+    std::fs::remove_file(list("val.txt")).unwrap();
+    std::fs::write(list("train.txt"), all.concat()).unwrap();
+    let [train, valid] = both();
+    assert!(train == valid && train.len() == 15);
+}
+
+#[test]
 fn a_label_of_the_same_length_that_changed_was_not_noticed_in_packed_data() {
     let folder = tempfile::tempdir().unwrap();
     let source = folder.path().join("scenes");

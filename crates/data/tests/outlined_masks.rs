@@ -302,6 +302,6 @@ fn outlines_written_as_masks_are_read_as_the_same() {
     file["categories"][0]["name"] = json!("hut");
     std::fs::write(at("group/annotations/instances_val.json"), file.to_string()).unwrap();
     let problem = refused("group", LabelKind::Outlines);
-    assert!(problem.contains("background, house in training, background, hut in validation"), "{problem}");
+    assert!(problem.contains("background, house in training, background, hut in val"), "{problem}");
     assert!(!at("new").exists());
 }

@@ -13,6 +13,7 @@ use octant_train::options::OptionTable;
 use octant_train::{RunProgress, checkpoint};
 use serde::{Deserialize, Serialize};
 use std::fmt;
+use std::io::ErrorKind;
 use std::path::Path;
 use toml::{Table, Value};
 
@@ -103,6 +104,8 @@ pub(crate) struct SampleLists {
 
 const DATA: &str = "data.toml";
 const HISTORY: &str = "history.toml";
+/// What a history that cannot be read is renamed to.
+const DAMAGED: &str = "history.damaged.toml";
 
 impl SampleLists {
     pub fn of(data: &octant_recipe::Data) -> SampleLists {
@@ -114,9 +117,13 @@ impl SampleLists {
         [&self.train.fingerprint, &self.valid.fingerprint]
     }
 
-    /// Those of the run that is there; runs of earlier versions have none.
-    fn read(run: &Path) -> Option<SampleLists> {
-        toml::from_str(&std::fs::read_to_string(run.join(DATA)).ok()?).ok()
+    /// Those of the run that is there, or why they cannot be read; runs of earlier versions have none.
+    fn read(run: &Path) -> (Option<SampleLists>, Option<String>) {
+        let Ok(text) = std::fs::read_to_string(run.join(DATA)) else { return (None, None) };
+        match toml::from_str(&text) {
+            Ok(lists) => (Some(lists), None),
+            Err(error) => (None, Some(format!("{DATA} is damaged ({}): samples are not compared", error.message()))),
+        }
     }
 }
 
@@ -135,12 +142,14 @@ pub(crate) struct Difference {
     /// Sentences about the data, the training split's first.
     pub train: Option<String>,
     pub valid: Option<String>,
+    /// Why the data could not be compared.
+    pub unknown: Option<String>,
 }
 
 impl Difference {
     pub fn of(run: &Path, checkpoint: &Checkpoint, recipe: &Recipe, samples: &SampleLists) -> Difference {
         let settings = changes_since(checkpoint, recipe);
-        let before = SampleLists::read(run);
+        let (before, unknown) = SampleLists::read(run);
         let of = |name: &str, split: fn(&SampleLists) -> &Fingerprint| {
             let difference = split(samples).difference(split(before.as_ref()?))?;
             Some(format!("the {name} data has {difference}"))
@@ -149,6 +158,7 @@ impl Difference {
             settings,
             train: of("training", |lists| &lists.train),
             valid: of("validation", |lists| &lists.valid),
+            unknown,
         }
     }
 
@@ -185,7 +195,7 @@ impl Difference {
     pub fn warnings(&self, step: u64) -> impl Iterator<Item = String> {
         let inexact = |text| format!("{text}: this run cannot be repeated exactly");
         let incomparable = move |text| format!("{text}: its metrics cannot be compared with those before step {step}");
-        self.train.iter().map(inexact).chain(self.valid.iter().map(incomparable))
+        self.train.iter().map(inexact).chain(self.valid.iter().map(incomparable)).chain(self.unknown.clone())
     }
 }
 
@@ -194,6 +204,25 @@ impl Difference {
 struct History {
     #[serde(default)]
     resumed: Vec<Resumption>,
+}
+
+impl History {
+    /// The history of a run. One that cannot be read is kept under another name, and a new one begins.
+    fn read(run: &Path) -> Result<(History, Option<String>)> {
+        let path = run.join(HISTORY);
+        let text = match std::fs::read_to_string(&path) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Default::default()),
+            text => text.map_err(|source| RunError::File { path: path.clone(), source })?,
+        };
+        match toml::from_str(&text) {
+            Ok(history) => Ok((history, None)),
+            Err(error) => {
+                std::fs::rename(&path, run.join(DAMAGED)).map_err(|source| RunError::File { path, source })?;
+                let reason = error.message();
+                Ok((History::default(), Some(format!("{HISTORY} is damaged ({reason}): it is {DAMAGED} now"))))
+            }
+        }
+    }
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -207,13 +236,16 @@ struct Resumption {
 }
 
 /// Keeps what a resumed run changes, and the fingerprints of its data. What was changed after the checkpoint, in steps that
-/// are done again now, is forgotten.
-pub(crate) fn keep(directory: &RunDirectory, samples: &SampleLists, resumed: Option<(u64, &Difference)>) -> Result<()> {
+/// are done again now, is forgotten. Returns a warning where the history that is there cannot be read.
+pub(crate) fn keep(
+    directory: &RunDirectory,
+    samples: &SampleLists,
+    resumed: Option<(u64, &Difference)>,
+) -> Result<Option<String>> {
     let unwritable = |error: toml::ser::Error| RunError::Refused(format!("the history cannot be written: {error}"));
     directory.write(DATA, toml::to_string(samples).map_err(unwritable)?)?;
-    let Some((step, difference)) = resumed else { return Ok(()) };
-    let text = std::fs::read_to_string(directory.path().join(HISTORY)).unwrap_or_default();
-    let mut history: History = toml::from_str(&text).unwrap_or_default();
+    let Some((step, difference)) = resumed else { return Ok(None) };
+    let (mut history, warning) = History::read(directory.path())?;
     let known = history.resumed.len();
     history.resumed.retain(|resumption| resumption.step <= step);
     let is_cut = history.resumed.len() < known;
@@ -225,7 +257,7 @@ pub(crate) fn keep(directory: &RunDirectory, samples: &SampleLists, resumed: Opt
     if is_changed || is_cut {
         directory.write(HISTORY, toml::to_string(&history).map_err(unwritable)?)?;
     }
-    Ok(())
+    Ok(warning)
 }
 
 #[cfg(test)]
@@ -266,5 +298,20 @@ mod tests {
         assert_eq!(fewer.difference(&first), Some("2 images, it had 3".into()));
         let other = Fingerprint::of(&Files(vec!["/a/cat/1.png", "/a/cat/3.png", "/a/dog/1.png"]));
         assert_eq!(other.difference(&first), Some("other samples than it had".into()));
+    }
+
+    #[test]
+    fn a_damaged_history_was_replaced_without_a_word() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        std::fs::write(at(HISTORY), "resumed = 7").unwrap();
+        std::fs::write(at(DATA), "?").unwrap();
+        let (history, warning) = History::read(folder.path()).unwrap();
+        assert!(history.resumed.is_empty() && warning.unwrap().contains("it is history.damaged.toml now"));
+        assert_eq!(std::fs::read_to_string(at(DAMAGED)).unwrap(), "resumed = 7");
+        let (lists, warning) = SampleLists::read(folder.path());
+        assert!(lists.is_none() && warning.unwrap().starts_with("data.toml is damaged"));
+        std::fs::remove_file(at(DATA)).unwrap();
+        assert_eq!((SampleLists::read(folder.path()), History::read(folder.path()).unwrap().1), ((None, None), None));
     }
 }

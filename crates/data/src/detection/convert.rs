@@ -42,7 +42,7 @@ impl FromStr for BoxForm {
 /// What was written.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Converted {
-    /// Images, of both parts.
+    /// Images, of all parts.
     pub images: usize,
     /// Boxes.
     pub boxes: usize,
@@ -53,7 +53,7 @@ pub struct Converted {
 }
 
 /// A part under the name that its files get.
-struct Half {
+struct Part {
     name: &'static str,
     images: Vec<(LabeledImage, String)>,
 }
@@ -75,32 +75,49 @@ pub fn convert(source: &Path, out: &Path, form: BoxForm, kind: LabelKind) -> Res
         return convert_to_masks(source, out);
     }
     let open = |part| open_as(source, part, LabelRule::DropLabel, kind);
-    let train = open(Split::Train)?;
-    // A part that is named is converted or refused, never left out.
-    let valid = has_part(source, Split::Val, kind).then(|| open(Split::Val)).transpose()?;
-    let valid = valid.filter(|valid| valid.images() != train.images());
+    let sets = parts(source, kind, open, DetectionSet::images)?;
     let mut result = Converted { opens: out.to_path_buf(), ..Converted::default() };
+    let (_, train) = &sets[0];
     let names = train.class_names().to_vec();
     let mut taken = HashSet::new();
-    let mut halves = Vec::new();
-    for (name, set) in [("train", Some(&train)), ("val", valid.as_ref())] {
-        let Some(set) = set else { continue };
+    let mut written = Vec::new();
+    for (name, set) in &sets {
         result.dropped.extend(set.dropped().iter().map(ToString::to_string));
-        halves.push(Half { name, images: numbered(set, &names, &mut taken)? });
+        written.push(Part { name, images: numbered(set, &names, &mut taken)? });
     }
     result.dropped.sort();
     result.dropped.dedup();
-    for (image, _) in halves.iter().flat_map(|half| &half.images) {
+    for (image, _) in written.iter().flat_map(|part| &part.images) {
         result.images += 1;
         result.boxes += image.boxes.len();
     }
     match form {
-        BoxForm::Yolo => result.opens = yolo(out, &halves, &names, train.keypoints().as_ref())?,
-        BoxForm::Coco => coco(out, &halves, &names, train.keypoints().as_ref())?,
-        BoxForm::Voc => voc(out, &halves, &names)?,
+        BoxForm::Yolo => result.opens = yolo(out, &written, &names, train.keypoints().as_ref())?,
+        BoxForm::Coco => coco(out, &written, &names, train.keypoints().as_ref())?,
+        BoxForm::Voc => voc(out, &written, &names)?,
         BoxForm::Masks => unreachable!("masks were written before"),
     }
     Ok(result)
+}
+
+/// The parts that a data set names, training first. A part with the images of one before it is that one under another name; one that
+/// is named is opened or refused, never left out.
+pub(super) fn parts<T>(
+    source: &Path,
+    kind: LabelKind,
+    open: impl Fn(Split) -> Result<T, DataError>,
+    images: impl Fn(&T) -> &[LabeledImage],
+) -> Result<Vec<(&'static str, T)>, DataError> {
+    let mut found = vec![("train", open(Split::Train)?)];
+    for (name, part) in [("val", Split::Val), ("test", Split::Test)] {
+        if has_part(source, part, kind) {
+            let set = open(part)?;
+            if found.iter().all(|(_, known)| images(known) != images(&set)) {
+                found.push((name, set));
+            }
+        }
+    }
+    Ok(found)
 }
 
 /// Images with the classes of the training part, each under a file name of its own.
@@ -113,7 +130,7 @@ fn numbered(
         let name = set.class_names().get(class as usize).cloned().unwrap_or_default();
         let position = names.iter().position(|known| *known == name);
         position.map(|position| position as u32).ok_or_else(|| {
-            DataError::request(format!("the class {name:?} is in the validation part alone; it cannot be learned"))
+            DataError::request(format!("the class {name:?} is not in the training part; it cannot be learned"))
         })
     };
     set.images()
@@ -181,17 +198,17 @@ fn line(object: &RelativeBox, keypoints: Option<&KeypointLayout>) -> Result<Vec<
 
 fn yolo(
     out: &Path,
-    halves: &[Half],
+    written: &[Part],
     names: &[String],
     keypoints: Option<&KeypointLayout>,
 ) -> Result<PathBuf, DataError> {
     let mut yaml = String::new();
-    for half in halves {
-        let [images, labels] = ["images", "labels"].map(|kind| out.join(kind).join(half.name));
+    for part in written {
+        let [images, labels] = ["images", "labels"].map(|kind| out.join(kind).join(part.name));
         create(&images)?;
         create(&labels)?;
-        let _ = writeln!(yaml, "{}: images/{}", half.name, half.name);
-        for (image, name) in &half.images {
+        let _ = writeln!(yaml, "{}: images/{}", part.name, part.name);
+        for (image, name) in &part.images {
             copy(image, &images.join(name))?;
             let mut lines = String::new();
             for object in &image.boxes {
@@ -208,7 +225,7 @@ fn yolo(
             write(&labels.join(name).with_extension("txt"), &lines)?;
         }
     }
-    if let [only] = halves {
+    if let [only] = written {
         // Theirs wants both keys; without a part for validation, some images are held out.
         let _ = writeln!(yaml, "val: images/{}", only.name);
     }
@@ -265,18 +282,18 @@ fn coco_detail(object: &RelativeBox, height: usize, width: usize) -> (Vec<(&'sta
     }
 }
 
-fn coco(out: &Path, halves: &[Half], names: &[String], keypoints: Option<&KeypointLayout>) -> Result<(), DataError> {
+fn coco(out: &Path, written: &[Part], names: &[String], keypoints: Option<&KeypointLayout>) -> Result<(), DataError> {
     create(&out.join("annotations"))?;
     let categories = names.iter().enumerate().map(|(class, name)| match keypoints {
         Some(layout) => json!({ "id": class + 1, "name": name, "keypoints": keypoint_names(layout) }),
         None => json!({ "id": class + 1, "name": name }),
     });
     let categories: Vec<Value> = categories.collect();
-    for half in halves {
-        create(&out.join(half.name))?;
+    for part in written {
+        create(&out.join(part.name))?;
         let (mut images, mut annotations) = (Vec::new(), Vec::new());
-        for (image, name) in &half.images {
-            copy(image, &out.join(half.name).join(name))?;
+        for (image, name) in &part.images {
+            copy(image, &out.join(part.name).join(name))?;
             let [height, width] = size(image)?;
             let id = image.id;
             images.push(json!({ "id": id, "file_name": name, "width": width, "height": height }));
@@ -295,18 +312,18 @@ fn coco(out: &Path, halves: &[Half], names: &[String], keypoints: Option<&Keypoi
         }
         let text = json!({ "images": images, "categories": categories, "annotations": annotations }).to_string();
         let kind = if keypoints.is_some() { "person_keypoints" } else { "instances" };
-        write(&out.join(format!("annotations/{kind}_{}.json", half.name)), &text)?;
+        write(&out.join(format!("annotations/{kind}_{}.json", part.name)), &text)?;
     }
     Ok(())
 }
 
-fn voc(out: &Path, halves: &[Half], names: &[String]) -> Result<(), DataError> {
+fn voc(out: &Path, written: &[Part], names: &[String]) -> Result<(), DataError> {
     for folder in ["Annotations", "JPEGImages", "ImageSets/Main"] {
         create(&out.join(folder))?;
     }
-    for half in halves {
+    for part in written {
         let mut list = String::new();
-        for (image, name) in &half.images {
+        for (image, name) in &part.images {
             copy(image, &out.join("JPEGImages").join(name))?;
             let [height, width] = size(image)?;
             let stem = Path::new(name).with_extension("");
@@ -331,7 +348,7 @@ fn voc(out: &Path, halves: &[Half], names: &[String]) -> Result<(), DataError> {
             text += "</annotation>\n";
             write(&out.join("Annotations").join(stem).with_extension("xml"), &text)?;
         }
-        write(&out.join("ImageSets/Main").join(format!("{}.txt", half.name)), &list)?;
+        write(&out.join("ImageSets/Main").join(format!("{}.txt", part.name)), &list)?;
     }
     Ok(())
 }

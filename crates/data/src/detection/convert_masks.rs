@@ -1,41 +1,40 @@
 //! From outlines to a mask per image: index PNG files in a palette, whose values are class numbers, and a list of the classes' names.
 
-use super::convert::{Converted, copy, create, file_names};
-use super::has_part;
+use super::convert::{Converted, copy, create, file_names, parts};
 use crate::decode::DecodeOptions;
-use crate::listing::Split;
 use crate::readers::{MaskRules, OutlinedMasks, open_outlined_masks, write_names};
 use crate::{DataError, Dataset, LabelKind, Target, write_png_indexed};
 use std::collections::HashSet;
 use std::path::Path;
 
-/// Writes `images/`, `masks/` and `classes.txt`, with a folder per part where there are two. Masks are what `segment` draws from the
+/// Writes `images/`, `masks/` and `classes.txt`, with a folder per part where there are several. Masks are what `segment` draws from the
 /// same outlines: 0 is the background, and 255 what is ignored. Where a single class is marked, it alone has a name.
 pub(super) fn convert_to_masks(source: &Path, out: &Path) -> Result<Converted, DataError> {
-    let open = |part, rules: &MaskRules| open_outlined_masks(source, part, rules, DecodeOptions::default());
-    let mut train = open(Split::Train, &MaskRules::default())?;
-    let has_valid = has_part(source, Split::Val, LabelKind::Outlines);
-    let valid = has_valid.then(|| open(Split::Val, &MaskRules::default())).transpose()?;
-    let mut valid = valid.filter(|valid| valid.outlines().images() != train.outlines().images());
-    if let Some(valid) = valid.as_ref().filter(|valid| valid.class_names() != train.class_names()) {
-        let [of_train, of_valid] = [&train, valid].map(|part| part.class_names().join(", "));
-        return Err(DataError::request(format!(
-            "the parts number their classes differently: {of_train} in training, {of_valid} in validation; give both one list"
-        )));
+    let by = |rules: &MaskRules| {
+        let open = |part| open_outlined_masks(source, part, rules, DecodeOptions::default());
+        parts(source, LabelKind::Outlines, open, |part| part.outlines().images())
+    };
+    let mut sets = by(&MaskRules::default())?;
+    let (_, train) = &sets[0];
+    for (name, part) in &sets[1..] {
+        if part.class_names() != train.class_names() {
+            let [of_train, of_part] = [train, part].map(|part| part.class_names().join(", "));
+            return Err(DataError::request(format!(
+                "the parts number their classes differently: {of_train} in training, {of_part} in {name}; give all one list"
+            )));
+        }
     }
-    if valid.as_ref().is_some_and(|valid| valid.is_marked() != train.is_marked()) {
-        // Groups in one part are ignored, so the masks of both number their class.
-        let numbered = MaskRules { classes: Some(2), ..MaskRules::default() };
-        (train, valid) = (open(Split::Train, &numbered)?, Some(open(Split::Val, &numbered)?));
+    if sets.iter().any(|(_, part)| part.is_marked() != train.is_marked()) {
+        // Groups in one part are ignored, so the masks of all number their class.
+        sets = by(&MaskRules { classes: Some(2), ..MaskRules::default() })?;
     }
+    let (_, train) = &sets[0];
     let names = train.class_names();
     write_names(if train.is_marked() { &names[1..] } else { names }, out)?;
     let mut result = Converted { opens: out.to_path_buf(), ..Converted::default() };
     let mut taken = HashSet::new();
-    let has_parts = valid.is_some();
-    for (name, part) in [("train", Some(&train)), ("val", valid.as_ref())] {
-        let Some(part) = part else { continue };
-        let folder = |kind: &str| if has_parts { out.join(kind).join(name) } else { out.join(kind) };
+    for (name, part) in &sets {
+        let folder = |kind: &str| if sets.len() > 1 { out.join(kind).join(name) } else { out.join(kind) };
         write(part, [&folder("images"), &folder("masks")], &mut taken)?;
         result.images += part.len();
         result.boxes += part.outlines().images().iter().map(|image| image.boxes.len()).sum::<usize>();

@@ -67,7 +67,8 @@ pub fn has_part(path: &Path, part: Split, kind: LabelKind) -> bool {
     let yaml = if path.is_dir() { yaml_in(path) } else { Some(path).filter(is_yaml).map(Path::to_path_buf) };
     match yaml {
         Some(file) => yolo::has_part(&file, part),
-        None if path.is_dir() && !path.join("Annotations").is_dir() => coco_in(path, part, kind).is_some(),
+        None if path.join("Annotations").is_dir() => voc::has_part(path, part),
+        None if path.is_dir() => coco_in(path, part, kind).is_some(),
         None => true,
     }
 }

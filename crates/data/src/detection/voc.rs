@@ -63,20 +63,46 @@ fn all_files(folder: &Path) -> Result<Vec<PathBuf>, DataError> {
     Ok(entries(&folder.join("Annotations"))?.into_iter().filter(is_xml).collect())
 }
 
-/// The files of a part by its list; without lists every part has all of them, and training holds some out.
-fn files(folder: &Path, part: Split) -> Result<Vec<PathBuf>, DataError> {
-    let names: &[&str] = match part {
+/// The lists of a part, the first of which counts.
+fn lists(part: Split) -> &'static [&'static str] {
+    match part {
         Split::Train => &["train.txt", "trainval.txt"],
         Split::Val => &["val.txt", "test.txt"],
         Split::Test => &["test.txt"],
+    }
+}
+
+fn list(folder: &Path, part: Split) -> Option<PathBuf> {
+    lists(part).iter().map(|name| folder.join("ImageSets/Main").join(name)).find(|path| path.is_file())
+}
+
+/// Whether a folder has images of that part: without a list of its own it has what no other list names.
+pub(super) fn has_part(folder: &Path, part: Split) -> bool {
+    part != Split::Test || list(folder, part).is_some()
+}
+
+/// The files of a part by its list. Without one, those that are in no other part's list; where all are, or no part has a list, the
+/// part has all of them, and training holds some out.
+fn files(folder: &Path, part: Split) -> Result<Vec<PathBuf>, DataError> {
+    if let Some(list) = list(folder, part) {
+        return listed(folder, &list);
+    }
+    let others: &[Split] = match part {
+        Split::Train => &[Split::Val, Split::Test],
+        Split::Val => &[Split::Train],
+        Split::Test => return Err(DataError::malformed(folder, "it has no ImageSets/Main/test.txt")),
     };
-    let list = names.iter().map(|name| folder.join("ImageSets/Main").join(name)).find(|path| path.is_file());
-    let list = match (list, part) {
-        (Some(list), _) => list,
-        (None, Split::Train | Split::Val) => return all_files(folder),
-        (None, Split::Test) => return Err(DataError::malformed(folder, "it has no ImageSets/Main/test.txt")),
-    };
-    let text = std::fs::read_to_string(&list).map_err(|error| DataError::io(&list, error))?;
+    let mut elsewhere = BTreeSet::new();
+    for list in others.iter().filter_map(|other| list(folder, *other)) {
+        elsewhere.extend(listed(folder, &list)?);
+    }
+    let all = all_files(folder)?;
+    let rest: Vec<PathBuf> = all.iter().filter(|file| !elsewhere.contains(*file)).cloned().collect();
+    Ok(if rest.is_empty() { all } else { rest })
+}
+
+fn listed(folder: &Path, list: &Path) -> Result<Vec<PathBuf>, DataError> {
+    let text = std::fs::read_to_string(list).map_err(|error| DataError::io(list, error))?;
     let names = text.lines().filter_map(|line| line.split_whitespace().next());
     Ok(names.map(|name| folder.join("Annotations").join(format!("{name}.xml"))).collect())
 }

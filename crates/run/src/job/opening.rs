@@ -36,7 +36,7 @@ impl PreparedRun {
             let opened = octant_recipe::begin(path, recipe)?;
             history::keep(&opened.directory, &samples, None)?;
             let warning = lost.then(|| format!("{} had no checkpoint any more: the run starts over", path.display()));
-            let opened = Opened { warning: opened.warning.or(warning), ..opened };
+            let opened = Opened { warning: joined([opened.warning, warning]), ..opened };
             return Ok((opened, Difference::default()));
         };
         let difference = Difference::of(path, &found.checkpoint, recipe, &samples);
@@ -52,7 +52,13 @@ impl PreparedRun {
         }
         let opened = found.open(path)?;
         unfinish(&opened.directory);
-        history::keep(&opened.directory, &samples, Some((step, &difference)))?;
-        Ok((opened, difference))
+        let damaged = history::keep(&opened.directory, &samples, Some((step, &difference)))?;
+        Ok((Opened { warning: joined([opened.warning, damaged]), ..opened }, difference))
     }
+}
+
+/// Several warnings as one.
+fn joined(warnings: impl IntoIterator<Item = Option<String>>) -> Option<String> {
+    let warnings: Vec<String> = warnings.into_iter().flatten().collect();
+    (!warnings.is_empty()).then(|| warnings.join("; "))
 }

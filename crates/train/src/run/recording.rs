@@ -2,7 +2,7 @@
 
 use super::Runner;
 use crate::{Session, TrainError};
-use octant_runtime::{PartTiming, Recording, Timeline};
+use octant_runtime::{PartTiming, Recording, RuntimeError, Timeline};
 use std::ops::Range;
 
 /// Steps before a recording: the first ones fill caches and queues that all others find filled.
@@ -38,7 +38,12 @@ impl Runner<'_, '_> {
             session.wait()?;
             recorder.under_way = Some(match self.plan.backend.record() {
                 Ok(recording) => UnderWay::Watched(recording),
-                Err(_) => UnderWay::Measured(session.profile()),
+                Err(error) => {
+                    if !matches!(error, RuntimeError::Unsupported { .. }) {
+                        self.watcher.message(&format!("devices are not watched ({error}); steps are measured instead"));
+                    }
+                    UnderWay::Measured(session.profile())
+                }
             });
         }
         Ok(())

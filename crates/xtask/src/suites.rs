@@ -78,9 +78,11 @@ impl Suite {
         let (mut reader, writer) = std::io::pipe()?;
         let mut command = Command::new(&self.program);
         command.args(&self.arguments);
-        if let Some(folder) = &self.folder {
-            command.current_dir(folder).env("CARGO_MANIFEST_DIR", folder);
-        }
+        match &self.folder {
+            Some(folder) => command.current_dir(folder).env("CARGO_MANIFEST_DIR", folder),
+            // As `crate::cargo` has it: with another value cargo compiles the workspace again.
+            None => command.env("CARGO_INCREMENTAL", "0"),
+        };
         command.envs(variables.iter().map(|(name, value)| (name, value)));
         command.stdin(Stdio::null()).stdout(writer.try_clone()?).stderr(writer);
         let mut child = command.spawn().with_context(|| format!("{} cannot be started", self.program.display()))?;

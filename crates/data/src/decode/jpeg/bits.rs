@@ -17,12 +17,9 @@ impl<'a> Bits<'a> {
         Bits { bytes, position: 0, buffer: 0, count: 0, added: 0 }
     }
 
-    /// At least 32 bits, the added zeros among them.
+    /// At least 56 bits, the added zeros among them. It reads whatever is left: a branch on that would be mispredicted.
     #[inline(always)]
     pub fn refill(&mut self) {
-        if self.count >= 32 {
-            return;
-        }
         if let Some(next) = self.bytes.get(self.position..self.position + 8) {
             let word = u64::from_be_bytes(next.try_into().unwrap_or_default());
             if !has_marker(word) {
@@ -38,7 +35,7 @@ impl<'a> Bits<'a> {
     #[cold]
     #[inline(never)]
     fn refilled_by_bytes(mut self) -> Bits<'a> {
-        while self.count <= 56 {
+        while self.count < 56 {
             let byte = match (self.bytes.get(self.position), self.bytes.get(self.position + 1)) {
                 (Some(0xff), Some(0)) => {
                     self.position += 2;
@@ -71,13 +68,10 @@ impl<'a> Bits<'a> {
         self.count -= bits;
     }
 
-    /// A number of that many bits, at least one: those with a leading zero stand for negative ones.
+    /// The next bits, from the highest on.
     #[inline(always)]
-    pub fn signed(&mut self, bits: u32) -> i32 {
-        let value = self.peek(bits) as i32;
-        self.consume(bits);
-        let is_negative = (value >> (bits - 1)) - 1;
-        value + (is_negative & (1 - (1 << bits)))
+    pub fn word(&self) -> u64 {
+        self.buffer
     }
 
     /// That many bits, at most 16, as a number.

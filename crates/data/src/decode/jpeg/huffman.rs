@@ -7,33 +7,53 @@ const LOOKUP: u32 = 10;
 
 /// What a code stands for: a coefficient after some zeros, or some zeros alone.
 #[derive(Clone, Copy, Default)]
-pub(super) struct Entry(u32);
+struct Entry(u32);
 
 impl Entry {
     fn new(length: u32, symbol: u8) -> Entry {
         let (zeros, size) = (u32::from(symbol >> 4), u32::from(symbol & 15));
         // Sixteen zeros and no coefficient; the end of a block has none of either.
         let zeros = if symbol == 0xf0 { 16 } else { zeros };
-        Entry(length | zeros << 6 | size << 11)
+        Entry((length + size) | zeros << 6 | size << 11)
     }
 
-    /// Bits to consume; zero when the code is longer than the table knows.
+    /// Bits of the code and of the number behind it; zero when the code is longer than the table knows.
     #[inline(always)]
-    pub fn length(self) -> u32 {
+    fn bits(self) -> u32 {
         self.0 & 63
     }
+}
 
+/// A code and the number behind it, as read.
+#[derive(Clone, Copy)]
+pub(super) struct Symbol {
+    entry: Entry,
+    /// The scan's bits from the code on.
+    word: u64,
+}
+
+impl Symbol {
     /// Coefficients of zero before the next one.
     #[inline(always)]
     pub fn zeros(self) -> u32 {
-        (self.0 >> 6) & 31
+        (self.entry.0 >> 6) & 31
     }
 
-    /// Bits of a number that follow the code. Numbers are never kept with their codes: a branch for those that are known would be
-    /// mispredicted more often than it saves work.
+    /// Bits of the number that follows the code.
     #[inline(always)]
     pub fn size(self) -> u32 {
-        self.0 >> 11
+        self.entry.0 >> 11
+    }
+
+    /// The number, of at least one bit: those with a leading zero stand for negative ones. Numbers are never kept with their codes:
+    /// a branch for those that are known would be mispredicted more often than it saves work.
+    #[inline(always)]
+    pub fn value(self) -> i32 {
+        let size = self.size();
+        let mask = (1 << size) - 1;
+        let value = (self.word >> (64 - self.entry.bits())) as i32 & mask;
+        let is_negative = (value >> (size - 1)) - 1;
+        value - (is_negative & mask)
     }
 }
 
@@ -80,14 +100,24 @@ impl Huffman {
         Some(Huffman { table, ends, starts, symbols: symbols.get(..first)?.to_vec() })
     }
 
-    /// The next code, consumed. Nothing when no code begins like this.
+    /// The next code and its number, consumed. Nothing when no code begins like this.
     #[inline(always)]
-    pub fn next(&self, bits: &mut Bits) -> Option<Entry> {
+    pub fn next(&self, bits: &mut Bits) -> Option<Symbol> {
         bits.refill();
-        let entry = self.table[bits.peek(LOOKUP)];
-        let entry = if entry.length() > 0 { entry } else { self.search(bits.peek(16) as u32)? };
-        bits.consume(entry.length());
-        Some(entry)
+        self.next_of_refilled(bits)
+    }
+
+    /// The same where bits were refilled at most one symbol ago: two take 50 bits at most, for those of a longer code are refilled.
+    #[inline(always)]
+    pub fn next_of_refilled(&self, bits: &mut Bits) -> Option<Symbol> {
+        let mut entry = self.table[bits.peek(LOOKUP)];
+        if entry.bits() == 0 {
+            bits.refill();
+            entry = self.search(bits.peek(16) as u32)?;
+        }
+        let symbol = Symbol { entry, word: bits.word() };
+        bits.consume(entry.bits());
+        Some(symbol)
     }
 
     #[cold]

@@ -173,16 +173,16 @@ fn read_band(
     let mut bits = *shared;
     let mut index = first;
     while index <= last {
-        let entry = code.next(&mut bits)?;
-        let value = match entry.size() {
+        let symbol = code.next(&mut bits)?;
+        let value = match symbol.size() {
             0 => 0,
-            size => bits.signed(size),
+            _ => symbol.value(),
         };
-        if value == 0 && entry.zeros() < 16 {
-            memory.empty = (1 << entry.zeros()) - 1 + bits.take(entry.zeros());
+        if value == 0 && symbol.zeros() < 16 {
+            memory.empty = (1 << symbol.zeros()) - 1 + bits.take(symbol.zeros());
             break;
         }
-        index += entry.zeros() as usize;
+        index += symbol.zeros() as usize;
         if value != 0 {
             (index < 64).then(|| band.set(index, value << missing))?;
             index += 1;
@@ -206,13 +206,13 @@ fn refine_band(
     // A bit for each coefficient that was not reached yet.
     let mut left = (u64::MAX >> (63 - last)) & (u64::MAX << first);
     while left != 0 && memory.empty == 0 {
-        let entry = code.next(&mut bits)?;
-        let value = match entry.size() {
+        let symbol = code.next(&mut bits)?;
+        let value = match symbol.size() {
             0 => 0,
-            1 => bits.signed(1),
+            1 => symbol.value(),
             _ => return None,
         };
-        let zeros = match (value, entry.zeros()) {
+        let zeros = match (value, symbol.zeros()) {
             (0, 16) => 15,
             (0, zeros) => {
                 memory.empty = (1 << zeros) + bits.take(zeros);

@@ -162,8 +162,34 @@ pub(super) fn read_first(bits: &mut Bits, part: &Part) -> Option<i32> {
     let first = part.first.as_ref()?.next(bits)?;
     Some(match first.size() {
         0 => 0,
-        size => bits.signed(size),
+        _ => first.value(),
     })
+}
+
+/// Runs code for every coefficient of a block that is stored but the first, with its index and its symbol. Gives the index behind the last
+/// one. Two symbols are read after each refill, which is a third of the work of one.
+macro_rules! for_symbols {
+    ($code:expr, $bits:ident, |$index:ident, $symbol:pat_param| $read:expr) => {{
+        let mut $index = 1;
+        'block: while $index < 64 {
+            $bits.refill();
+            for _ in 0..2 {
+                let symbol = $code.next_of_refilled(&mut $bits)?;
+                $index += symbol.zeros() as usize;
+                if symbol.size() > 0 {
+                    let $symbol = symbol;
+                    $read;
+                    $index += 1;
+                } else if symbol.zeros() < 16 {
+                    break 'block;
+                }
+                if $index >= 64 {
+                    break 'block;
+                }
+            }
+        }
+        $index
+    }};
 }
 
 /// Reads all coefficients of a block. Returns how many were read, up to the last one that is not zero.
@@ -180,21 +206,10 @@ pub(super) fn read_block(
     let others = part.others.as_deref()?;
     let coefficients = block.as_flattened_mut();
     coefficients[0] = (*level as i16).wrapping_mul(places[0].1);
-    let mut index = 1;
-    while index < 64 {
-        let entry = others.next(&mut bits)?;
-        index += entry.zeros() as usize;
-        if entry.size() == 0 {
-            if entry.zeros() == 16 {
-                continue;
-            }
-            break;
-        }
-        let value = bits.signed(entry.size());
+    let index = for_symbols!(others, bits, |index, symbol| {
         let (position, factor) = *places.get(index)?;
-        coefficients[position as usize & 63] = (value as i16).wrapping_mul(factor);
-        index += 1;
-    }
+        coefficients[position as usize & 63] = (symbol.value() as i16).wrapping_mul(factor);
+    });
     *shared = bits;
     Some(index)
 }
@@ -205,20 +220,7 @@ fn skip_block(shared: &mut Bits, part: &Part, level: &mut i32) -> Option<()> {
     let mut bits = *shared;
     *level = level.wrapping_add(read_first(&mut bits, part)?);
     let others = part.others.as_deref()?;
-    let mut index = 1;
-    while index < 64 {
-        let entry = others.next(&mut bits)?;
-        index += entry.zeros();
-        if entry.size() == 0 {
-            if entry.zeros() == 16 {
-                continue;
-            }
-            break;
-        }
-        bits.consume(entry.size());
-        (index < 64).then_some(())?;
-        index += 1;
-    }
+    for_symbols!(others, bits, |index, _symbol| (index < 64).then_some(())?);
     *shared = bits;
     Some(())
 }

@@ -7,7 +7,7 @@
 #[cfg(target_arch = "x86_64")]
 mod avx512;
 #[cfg(target_arch = "x86_64")]
-mod rgb_avx2;
+mod rgb;
 
 use crate::Image;
 use crate::filters::{Rows, pillow_begins_vertically};
@@ -90,7 +90,7 @@ struct HorizontalPass<'a> {
     #[cfg(target_arch = "x86_64")]
     widest: Option<avx512::HorizontalPass>,
     #[cfg(target_arch = "x86_64")]
-    wide: Option<rgb_avx2::RgbRows<'a>>,
+    wide: Option<rgb::RgbRows<'a>>,
 }
 
 impl<'a> HorizontalPass<'a> {
@@ -101,7 +101,7 @@ impl<'a> HorizontalPass<'a> {
             #[cfg(target_arch = "x86_64")]
             widest: avx512::HorizontalPass::new(rows, &weights, channels),
             #[cfg(target_arch = "x86_64")]
-            wide: if channels == 3 { rgb_avx2::RgbRows::new(rows, &weights) } else { None },
+            wide: if channels == 3 { rgb::RgbRows::new(rows, &weights) } else { None },
             weights,
         }
     }
@@ -112,6 +112,10 @@ impl<'a> HorizontalPass<'a> {
         if let Some(widest) = &self.widest {
             return widest.run(&image.values()[first * image.stride()..], target);
         }
+        #[cfg(target_arch = "x86_64")]
+        if let Some(wide) = &self.wide {
+            return wide.convolve(&image.values()[first * image.stride()..], image.stride(), target);
+        }
         let stride = self.rows.output() * image.channels();
         for (row, target) in target.chunks_exact_mut(stride).enumerate() {
             self.run_one(image, first + row, target);
@@ -120,10 +124,6 @@ impl<'a> HorizontalPass<'a> {
 
     fn run_one(&self, image: &Image<u8>, row: usize, target: &mut [u8]) {
         let (source, rows, weights) = (image.row(row), self.rows, &self.weights);
-        #[cfg(target_arch = "x86_64")]
-        if self.wide.as_ref().is_some_and(|wide| wide.convolve(&image.values()[row * image.stride()..], target)) {
-            return;
-        }
         match image.channels() {
             1 => convolve_row::<1>(source, target, rows, weights),
             2 => convolve_row::<2>(source, target, rows, weights),

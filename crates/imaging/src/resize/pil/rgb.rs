@@ -183,3 +183,36 @@ fn write(target: &mut [u8], output: usize, pixel: [u8; 4]) {
         None => target[..3].copy_from_slice(&pixel[..3]),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::{convolve_row, fixed_weights};
+    use super::*;
+    use crate::filters::plan;
+    use crate::{Filter, Image, Semantics};
+
+    /// Rows of every number that is left over, with both instruction sets, at the end of an image.
+    #[test]
+    fn both_instruction_sets_give_the_plain_sums() {
+        for (height, from, to) in [(1, 1, 9), (3, 5, 7), (4, 40, 13), (6, 300, 224), (9, 23, 23 * 4)] {
+            let image = Image::from_fn(height, from, 3, |row, column, channel| {
+                ((row * 131) ^ (column * 57) ^ (channel * 91)) as u8
+            });
+            for filter in [Filter::Bilinear, Filter::Lanczos] {
+                let (_, rows) = plan((height, from), (height, to), filter, Semantics::Pil, true).unwrap();
+                let weights = fixed_weights(&rows);
+                let mut expected = vec![0; height * to * 3];
+                for (row, target) in expected.chunks_exact_mut(to * 3).enumerate() {
+                    convolve_row::<3>(image.row(row), target, &rows, &weights);
+                }
+                let Some(mut wide) = RgbRows::new(&rows, &weights) else { return };
+                for has_avx512 in [false, wide.has_avx512] {
+                    wide.has_avx512 = has_avx512;
+                    let mut target = vec![0; height * to * 3];
+                    wide.convolve(image.values(), image.stride(), &mut target);
+                    assert_eq!(target, expected, "{height} rows, {from} to {to}, {filter}, AVX-512: {has_avx512}");
+                }
+            }
+        }
+    }
+}

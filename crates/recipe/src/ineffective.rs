@@ -1,13 +1,14 @@
 //! Keys that a recipe has and that change nothing in it: each is reported with its reason before the run.
 
 use crate::recipe::DEFAULT_CACHE_MB;
+use crate::tables;
 use crate::transform::NamedTransform;
 use crate::{
     AugmentOptions, Cache, GanOptions, PhaseRecipe, Recipe, RecipeError, Result, ScheduleKind, TaskEntry, Transforms,
 };
 use octant_nn::Optimizer;
 use octant_runtime::{Mesh, Sharding};
-use octant_train::options::defaults;
+use octant_train::options::{OptionTable, defaults};
 use octant_train::step::StepOptions;
 use octant_train::{Phase, step};
 
@@ -24,6 +25,14 @@ pub fn ineffective<E: From<RecipeError>>(
     }
     found.extend(of_steps(recipe, &phases)?);
     found.extend(of_state(recipe, devices, &phases)?);
+    // What the built-in recipe has anyway was not given: a shorter run or another optimizer need no word about it.
+    let built_in = crate::table_or_model(&recipe.name).and_then(crate::check).map(|recipe| recipe.to_table()).ok();
+    let now = recipe.to_table();
+    let was_there = |key: &str| {
+        let before = built_in.as_ref().and_then(|table| tables::get(table, key));
+        before.is_some() && before == tables::get(&now, key)
+    };
+    found.retain(|(key, _)| !was_there(key));
     Ok(found.into_iter().map(|(key, why)| format!("`{key}` has no effect: {why}")).collect())
 }
 
@@ -202,4 +211,24 @@ fn traced(recipe: &Recipe, phases: &[Phase]) -> Result<Vec<String>> {
         Ok(step::training(&phase.step(&recipe.step, &Mesh::single()))?.program.graph.to_string())
     };
     phases.iter().map(text).collect()
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test stops at the first surprise")]
+mod tests {
+    use super::*;
+
+    fn notes(settings: &[&str]) -> Vec<String> {
+        let mut table = crate::table("detect").unwrap();
+        settings.iter().for_each(|setting| crate::set_text(&mut table, setting).unwrap());
+        ineffective::<RecipeError>(&crate::check(table).unwrap(), 1, |_| Ok(Vec::new())).unwrap()
+    }
+
+    #[test]
+    fn a_short_run_was_told_of_a_patience_that_nobody_gave() {
+        let short = ["phases.0.epochs=20", "augment.close_mosaic=2"];
+        assert_eq!(notes(&short), [] as [&str; 0]);
+        let patient = notes(&[short[0], short[1], "patience=50"]);
+        assert_eq!(patient, ["`patience` has no effect: the run has 20 epochs"]);
+    }
 }

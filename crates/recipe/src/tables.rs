@@ -101,6 +101,19 @@ pub fn set(table: &mut Table, key_path: &str, value: Value) -> Result<()> {
     Ok(())
 }
 
+/// The value at a dotted path, if it is there.
+pub(crate) fn get<'a>(table: &'a Table, key_path: &str) -> Option<&'a Value> {
+    let (key, rest) = key_path.split_once('.').map_or((key_path, None), |(key, rest)| (key, Some(rest)));
+    let mut found = table.get(key)?;
+    for part in rest.into_iter().flat_map(|rest| rest.split('.')) {
+        found = match found {
+            Value::Array(items) => items.get(part.parse::<usize>().ok()?)?,
+            found => found.get(part)?,
+        };
+    }
+    Some(found)
+}
+
 /// The table that a path leads to, made where it is missing. Numbers are indices into arrays.
 fn table_at<'a>(table: &'a mut Table, path: &[&str], key_path: &str) -> Result<&'a mut Table> {
     let Some((&part, rest)) = path.split_first() else { return Ok(table) };

@@ -3,6 +3,7 @@
 use crate::barrier::Member;
 use crate::coordinator::Coordinator;
 use crate::error::{ClusterError, Result, ranks};
+use crate::etcd::{self, EtcdStore, Lease};
 use crate::place::Place;
 use crate::remote::RemoteStore;
 use crate::store::{Prefixed, Store, StoreError};
@@ -40,8 +41,8 @@ pub struct Cluster {
     hosts: Vec<String>,
     store: Arc<dyn Store>,
     watch: Watch,
-    /// In rank 0. Fields are dropped in their order: the table is served until the last heartbeat.
-    _coordinator: Option<Coordinator>,
+    /// In rank 0. Fields are dropped in their order: the table is there until the last heartbeat.
+    _table: Option<Table>,
 }
 
 impl fmt::Debug for Cluster {
@@ -55,19 +56,23 @@ impl Cluster {
     pub fn join(place: Place, options: JoinOptions) -> Result<Arc<Cluster>> {
         const PAUSE: Duration = Duration::from_millis(200);
         let begun = Instant::now();
-        let coordinator = loop {
-            match (place.rank == 0).then(|| listen(&place)).transpose() {
+        let table = loop {
+            match (place.rank == 0).then(|| Table::open(&place, options.time_out)).transpose() {
                 // The port may be that of the attempt before for a moment.
                 Err(_) if options.restarted && begun.elapsed() < options.time_out => std::thread::sleep(PAUSE),
-                listening => break listening?,
+                opened => break opened?,
             }
+        };
+        // The table that is found first may be that of an attempt before, which is about to end.
+        let may_be_old = match (options.restarted, etcd::is_address(&place.coordinator)) {
+            (true, _) => options.time_out,
+            (false, true) => options.time_out.min(2 * etcd::LIFE),
+            (false, false) => Duration::ZERO,
         };
         let (store, joined) = loop {
             let left = options.time_out.saturating_sub(begun.elapsed());
-            match meet(&place, coordinator.as_ref(), left) {
-                Err(ClusterError::Store(_))
-                    if options.restarted && place.rank > 0 && begun.elapsed() < options.time_out =>
-                {
+            match meet(&place, table.as_ref(), left) {
+                Err(ClusterError::Store(_)) if place.rank > 0 && begun.elapsed() < may_be_old => {
                     std::thread::sleep(PAUSE);
                 }
                 Err(ClusterError::Store(StoreError::AlreadyExists(_))) => {
@@ -81,7 +86,7 @@ impl Cluster {
         };
         let hosts = hosts(&joined, place.ranks)?;
         let watch = Watch::start(store.clone(), place.rank, hosts.clone(), options.limits, options.on_failure)?;
-        Ok(Arc::new(Cluster { place, hosts, store, watch, _coordinator: coordinator }))
+        Ok(Arc::new(Cluster { place, hosts, store, watch, _table: table }))
     }
 
     /// Which of how many this process is.
@@ -159,10 +164,35 @@ impl Cluster {
 
 type Met = (Arc<dyn Store>, Vec<Vec<u8>>);
 
+/// What rank 0 keeps the table with.
+enum Table {
+    Served(Coordinator),
+    InEtcd(Lease),
+}
+
+impl Table {
+    fn open(place: &Place, time_out: Duration) -> Result<Table> {
+        match etcd::is_address(&place.coordinator) {
+            true => Ok(Table::InEtcd(Lease::open(&place.coordinator, &place.attempt, time_out)?)),
+            false => listen(place).map(Table::Served),
+        }
+    }
+
+    fn store(&self) -> Arc<dyn Store> {
+        match self {
+            Table::Served(coordinator) => coordinator.store(),
+            Table::InEtcd(lease) => Arc::new(lease.store()),
+        }
+    }
+}
+
 /// Connects with the table, and waits for all: what each says of itself.
-fn meet(place: &Place, coordinator: Option<&Coordinator>, time_out: Duration) -> Result<Met> {
-    let store: Arc<dyn Store> = match coordinator {
-        Some(coordinator) => coordinator.store(),
+fn meet(place: &Place, table: Option<&Table>, time_out: Duration) -> Result<Met> {
+    let store: Arc<dyn Store> = match table {
+        Some(table) => table.store(),
+        None if etcd::is_address(&place.coordinator) => {
+            Arc::new(EtcdStore::follow(&place.coordinator, &place.attempt, time_out)?)
+        }
         None => Arc::new(RemoteStore::connect(&place.coordinator, time_out)?),
     };
     let store: Arc<dyn Store> = Arc::new(Prefixed::new(store, format!("octant/{}", place.attempt)));

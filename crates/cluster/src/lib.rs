@@ -2,8 +2,8 @@
 //!
 //! XLA's plugins do the communication between devices; what this crate does is to bring the processes together. [`Place`] finds
 //! out which of how many processes this one is, from the launcher's environment variables. [`Cluster::join`] connects it with
-//! the others through a [`Store`], a small table of keys and values that rank 0 serves over TCP ([`Coordinator`]), and which
-//! plugins use as well to exchange their topologies. Before anything is compiled, [`Cluster::agree`] compares what must be
+//! the others through a [`Store`], a small table of keys and values that rank 0 serves over TCP ([`Coordinator`]) or keeps in etcd,
+//! and which plugins use as well to exchange their topologies. Before anything is compiled, [`Cluster::agree`] compares what must be
 //! the same everywhere; [`Watch`] names a process that is lost or stuck.
 //!
 //! Nothing here trusts the network: frames are bounded, what cannot be decoded closes its connection, and every wait ends.
@@ -17,6 +17,7 @@ mod barrier;
 mod cluster;
 mod coordinator;
 mod error;
+mod etcd;
 mod exit;
 pub mod launch;
 mod log;

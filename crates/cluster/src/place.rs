@@ -61,7 +61,7 @@ pub struct Place {
     pub local_rank: usize,
     /// How many processes its host has. Where there are several, each takes one device.
     pub local_ranks: usize,
-    /// `host:port` of the coordinator, which runs in rank 0.
+    /// `host:port` of the coordinator, which runs in rank 0; or `etcd://host:port/name`, where the table is in etcd.
     pub coordinator: String,
     /// What makes this attempt of this job differ from others: the prefix of its keys.
     pub attempt: String,
@@ -83,7 +83,7 @@ pub struct Given {
     pub node_id: Option<usize>,
     /// `--num-nodes`.
     pub num_nodes: Option<usize>,
-    /// `--coordinator`, `host` or `host:port`.
+    /// `--coordinator`, `host` or `host:port`, or `etcd://host:port/name`.
     pub coordinator: Option<String>,
 }
 

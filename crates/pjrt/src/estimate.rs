@@ -210,7 +210,7 @@ fn reduction(graph: &Graph, node: usize) -> Option<(&[usize], &[usize])> {
 
 /// Whether a value has as many elements as an array of that shape.
 fn is_large(graph: &Graph, value: &ValueId, dims: &[usize]) -> bool {
-    graph.shape(*value).elements() == dims.iter().product()
+    graph.shape(*value).elements() == dims.iter().product::<usize>()
 }
 
 /// Results of whole operations, what these read, and outputs.

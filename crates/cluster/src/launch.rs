@@ -1,10 +1,12 @@
-//! Files that start a run on a cluster: a Slurm script, manifests for Kubernetes, a SkyPilot task, a container's recipe.
+//! Files that start a run on a cluster: a Slurm script, manifests for Kubernetes, a SkyPilot task, a program for Ray, a
+//! container's recipe.
 //!
 //! Each is a function of a [`Job`] to text. They rely on what the processes themselves know: `--nodes auto` finds its place in
 //! each of these surroundings, code 75 requests to be started again, and a signal before the end of the allotted time brings a
 //! checkpoint.
 
 mod kubernetes;
+mod ray;
 mod skypilot;
 mod slurm;
 
@@ -60,6 +62,11 @@ pub enum Accelerators {
     },
 }
 
+/// Gives a program on standard input to Ray, with nothing else beside it.
+const SUBMIT_TO_RAY: &str = "set -e; command -v ray > /dev/null || { echo 'octant: there is no ray on the path' >&2; exit 127; }; \
+     folder=$(mktemp -d); trap 'rm -r \"$folder\"' EXIT; cat > \"$folder/job.py\"; \
+     ray job submit --no-wait --working-dir \"$folder\" -- python job.py";
+
 /// Who starts the job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scheduler {
@@ -71,6 +78,8 @@ pub enum Scheduler {
     JobSet,
     /// A task for `sky launch`.
     SkyPilot,
+    /// A Python program for `ray job submit`.
+    Ray,
 }
 
 impl Scheduler {
@@ -80,6 +89,8 @@ impl Scheduler {
             Scheduler::Slurm => ("sbatch", &[]),
             Scheduler::Kubernetes | Scheduler::JobSet => ("kubectl", &["apply", "--filename", "-"]),
             Scheduler::SkyPilot => ("sky", &["launch", "--yes", "/dev/stdin"]),
+            // Ray starts a command in a copy of a folder; this one puts the program into an empty folder first.
+            Scheduler::Ray => ("bash", &["-c", SUBMIT_TO_RAY, "/dev/stdin"]),
         }
     }
 
@@ -130,6 +141,7 @@ impl Job {
             Scheduler::Kubernetes => kubernetes::job(self),
             Scheduler::JobSet => kubernetes::job_set(self),
             Scheduler::SkyPilot => Ok(skypilot::task(self)),
+            Scheduler::Ray => ray::program(self),
         }
     }
 
@@ -167,6 +179,13 @@ impl Job {
             (Scheduler::SkyPilot, _) if self.time.is_some() => {
                 Err("SkyPilot does not end jobs at a time; give `--time` to `octant train` behind `--`".into())
             }
+            (Scheduler::Ray, _) if self.queue.is_some() => Err("Ray has no queues; remove --queue".into()),
+            (Scheduler::Ray, _) if self.time.is_some() => {
+                Err("Ray does not end jobs at a time; give `--time` to `octant train` behind `--`".into())
+            }
+            (Scheduler::Ray, _) if self.image.is_some() => {
+                Err("Ray's nodes run the program that is installed on them, so --image has no effect; remove it".into())
+            }
             (Scheduler::Slurm, _) if self.image.is_some() => {
                 Err("this script runs the program that is installed on the nodes, so --image has no effect; remove it"
                     .into())
@@ -186,9 +205,23 @@ impl Job {
 
     /// The same with restarts by the program itself, where the scheduler starts single processes only.
     fn restarting(&self) -> Vec<String> {
-        let mut words = self.arguments();
+        self.with_restarts(self.arguments())
+    }
+
+    fn with_restarts(&self, mut words: Vec<String>) -> Vec<String> {
         if self.restarts > 0 {
             words.extend(["--restarts".into(), self.restarts.to_string()]);
+        }
+        words
+    }
+
+    /// With the time that the scheduler leaves to a process between its notice and its end, so that the run reports when saving
+    /// takes longer.
+    fn knowing_grace(&self, mut words: Vec<String>) -> Vec<String> {
+        if !self.grace.is_zero()
+            && !words.iter().any(|word| word.strip_prefix("--set=").unwrap_or(word).starts_with("grace="))
+        {
+            words.extend(["--set".into(), format!("grace={}", self.grace.as_secs())]);
         }
         words
     }

@@ -20,7 +20,9 @@ use octant_nn::VariableSpec;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 /// Host copies of everything on the device, or of the parts of it that this process keeps.
 pub struct Snapshot {
@@ -285,12 +287,20 @@ pub struct CheckpointWriter {
     cluster: Option<Arc<Cluster>>,
     written: u64,
     under_way: Option<JoinHandle<Result<(), TrainError>>>,
+    /// Microseconds that the last one took; 0 before the first.
+    took: Arc<AtomicU64>,
 }
 
 impl CheckpointWriter {
     /// A writer into that folder.
     pub fn new(folder: &Path) -> CheckpointWriter {
-        CheckpointWriter { folder: folder.to_path_buf(), cluster: None, written: 0, under_way: None }
+        CheckpointWriter {
+            folder: folder.to_path_buf(),
+            cluster: None,
+            written: 0,
+            under_way: None,
+            took: Arc::default(),
+        }
     }
 
     /// The same with other processes, which have parts of the state where it is divided; all begin the same checkpoints.
@@ -306,26 +316,34 @@ impl CheckpointWriter {
         contents: impl FnOnce() -> Contents + Send + 'static,
     ) -> Result<(), TrainError> {
         let before = self.finish();
-        let (folder, cluster) = (self.folder.clone(), self.cluster.clone());
+        let (folder, cluster, took) = (self.folder.clone(), self.cluster.clone(), self.took.clone());
         self.written += 1;
         let number = self.written;
-        let thread = std::thread::Builder::new().name("checkpoint".into());
+        let (thread, begun) = (std::thread::Builder::new().name("checkpoint".into()), Instant::now());
         let spawned = thread.spawn(move || {
             let contents = contents();
             names.iter().try_for_each(|name| match (&contents.snapshot.parts, &cluster) {
                 (Some(parts), Some(cluster)) => together::write(&folder, name, &contents, parts, cluster, number),
                 _ => write(&folder, name, &contents).map(drop),
-            })
+            })?;
+            took.store((begun.elapsed().as_micros() as u64).max(1), Ordering::Relaxed);
+            Ok(())
         });
         self.under_way =
             Some(spawned.map_err(|error| TrainError::Checkpoint(format!("no thread for the checkpoint: {error}")))?);
         before
     }
 
+    /// How long the last checkpoint took to be whole on the disk, under all of its names; none where none is finished.
+    pub fn took(&self) -> Option<Duration> {
+        let micros = self.took.load(Ordering::Relaxed);
+        (micros > 0).then(|| Duration::from_micros(micros))
+    }
+
     /// Waits for the checkpoint that is being written.
     pub fn finish(&mut self) -> Result<(), TrainError> {
         match self.under_way.take().map(JoinHandle::join) {
-            None | Some(Ok(Ok(_))) => Ok(()),
+            None | Some(Ok(Ok(()))) => Ok(()),
             Some(Ok(Err(error))) => Err(error),
             Some(Err(_)) => Err(TrainError::Checkpoint("the thread that writes checkpoints panicked".into())),
         }

@@ -5,6 +5,7 @@
 
 mod compiling;
 mod epoch;
+mod grace;
 mod journal;
 mod plan;
 mod processes;
@@ -67,6 +68,7 @@ pub fn run(
         compiler: Compiler::of(&*plan.backend),
         rehearsed: false,
         has_advanced: false,
+        grace_reported: false,
     };
     runner.rehearse_data()?;
     runner.run(from)
@@ -113,6 +115,8 @@ struct Runner<'p, 'w> {
     rehearsed: bool,
     /// This process has trained a step.
     has_advanced: bool,
+    /// It was reported that saving takes longer than a stop may.
+    grace_reported: bool,
 }
 
 impl<'p> Runner<'p, '_> {
@@ -155,6 +159,7 @@ impl<'p> Runner<'p, '_> {
         }
         self.busy("finishing").for_good();
         self.writer.finish()?;
+        self.check_grace()?;
         self.wait_for_all("saved")?;
         let is_over = matches!(ending, Ending::Done | Ending::NoImprovement);
         if is_over {

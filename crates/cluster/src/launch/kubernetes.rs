@@ -55,7 +55,8 @@ fn spec(job: &Job, coordinator: &str, subdomain: Option<&str>, in_set: bool) -> 
             yaml(topology)
         )
     });
-    let words: String = job.arguments().iter().map(|word| format!("      - {}\n", yaml(word))).collect();
+    let words: String =
+        job.knowing_grace(job.arguments()).iter().map(|word| format!("      - {}\n", yaml(word))).collect();
     let variable = |name: &str, value: &str| format!("      - name: {name}\n        value: {}\n", yaml(value));
     let mut variables = variable("OCTANT_NUM_NODES", &nodes.to_string()) + &variable("OCTANT_COORDINATOR", coordinator);
     if in_set {

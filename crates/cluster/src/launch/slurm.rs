@@ -31,7 +31,9 @@ pub(super) fn script(job: &Job) -> String {
         options.push(format!("signal=USR1@{}", job.grace.as_secs()));
     }
     let options: String = options.iter().map(|option| format!("#SBATCH --{option}\n")).collect();
-    let command = shell(&job.restarting());
+    // Without a limit there is no notice either.
+    let command = if job.time.is_some() { job.knowing_grace(job.restarting()) } else { job.restarting() };
+    let command = shell(&command);
     let wait = job.grace.as_secs() + 30;
     format!(
         r#"#!/bin/bash

@@ -72,8 +72,36 @@ fn one_machine_needs_no_others() {
 }
 
 #[test]
+fn a_program_for_ray_reserves_nodes_and_gives_each_process_its_number() {
+    let text = Job { time: None, ..job() }.text(Scheduler::Ray).unwrap();
+    for line in [
+        "COMMAND = [\"octant\", \"train\", \"classify\", \"--data\", \"/data/my flowers\", \"--restarts\", \"3\", \"--set\", \
+         \"grace=120\"]\n",
+        "NODES = 4\nBUNDLE = {\"CPU\": 1, \"GPU\": 8, \"accelerator_type:H100\": 0.001}\nGRACE = 120\n",
+    ] {
+        assert!(text.contains(line), "{line}: {text}");
+    }
+    assert!(!text.contains("SETTINGS") && !text.contains("--nodes"), "{text}");
+}
+
+#[test]
+fn the_time_to_save_is_passed_on_where_a_scheduler_has_one() {
+    let has_grace = |job: Job, scheduler| job.text(scheduler).unwrap().contains("grace=120");
+    assert!(
+        has_grace(job(), Scheduler::Slurm) && has_grace(Job { image: Some("x".into()), ..job() }, Scheduler::JobSet)
+    );
+    assert!(!has_grace(Job { time: None, ..job() }, Scheduler::Slurm), "nobody sends a notice");
+    let given = Job { command: ["octant", "train", "glyphs", "--set", "grace=9"].map(String::from).into(), ..job() };
+    assert!(!has_grace(given, Scheduler::Slurm));
+    assert!(!has_grace(Job { grace: Duration::ZERO, ..job() }, Scheduler::Slurm));
+}
+
+#[test]
 fn what_a_scheduler_would_ignore_is_refused() {
     let refused = |job: Job, scheduler: Scheduler| job.text(scheduler).unwrap_err();
+    assert!(refused(job(), Scheduler::Ray).contains("does not end jobs"));
+    let tpus = Accelerators::Tpus { label: "tpu-v5-lite-podslice".into(), topology: "8x8".into(), count: 4 };
+    assert!(refused(Job { time: None, accelerators: tpus, ..job() }, Scheduler::Ray).contains("use jobset"));
     assert!(refused(Job { image: Some("x".into()), ..job() }, Scheduler::Slurm).contains("--image has no effect"));
     assert!(refused(job(), Scheduler::JobSet).contains("give --image"));
     assert!(refused(job(), Scheduler::SkyPilot).contains("does not end jobs"));
@@ -92,7 +120,7 @@ fn words_survive_shells_and_yaml() {
 
 #[test]
 fn every_scheduler_reads_standard_input() {
-    for scheduler in [Scheduler::Slurm, Scheduler::Kubernetes, Scheduler::JobSet, Scheduler::SkyPilot] {
+    for scheduler in [Scheduler::Slurm, Scheduler::Kubernetes, Scheduler::JobSet, Scheduler::SkyPilot, Scheduler::Ray] {
         let (program, arguments) = scheduler.command();
         let reads = arguments.is_empty() || ["-", "/dev/stdin"].contains(&arguments[arguments.len() - 1]);
         assert!(reads, "{program} {arguments:?}");

@@ -308,6 +308,7 @@ pub const ROWS: &[Row] = &[
     some("validate_every=2"),
     once(&["phases.0.epochs=6"], "patience=1"),
     once(&[], "checkpoint_every=2"),
+    once(&[], "grace=0.000001"),
     any("samples=1"),
     once(&[], "histograms=1"),
     some("gallery=1"),

@@ -138,7 +138,11 @@ impl<'p> Runner<'p, '_> {
                 let (done, metrics, memory) = (self.progress.epoch_step, session.metrics()?, session.memory());
                 self.watcher.step(&StepReport { done, batch_size, metrics, rate, memory });
             }
+            self.check_grace()?;
             if let Some(ending) = self.interruption() {
+                if ending == Ending::Stopped {
+                    self.announce_stop()?;
+                }
                 self.check_finite(session, train)?;
                 self.checkpoint(session, &["last"])?;
                 return Ok(Some(ending));

@@ -111,6 +111,9 @@ crate::options! {
         patience: Option<u64>, within(1..), unset("never"), flag();
         /// Steps between checkpoints within an epoch.
         checkpoint_every: Option<u64>, within(1..), unset("after epochs only"), flag();
+        /// Seconds that a stop by a signal may take, such as what a scheduler allows before it ends a process. The run reports when
+        /// saving takes longer.
+        grace: Option<f64>, positive(), unset("not known");
         /// Validation images whose outputs are drawn after every validation, where the task makes images.
         samples: usize = 3, within(0..=64);
         /// Epochs between histograms of all weights and gradients in the event file.

@@ -150,6 +150,57 @@ fn gpus_are_estimated_with_the_hours_and_the_cost_of_a_run() {
     assert!(!well && err.contains("t4 has a price but is not among the planned machines: h200"), "{err}");
 }
 
+/// The ways to divide a step, by name, and the one that is recommended.
+fn shardings(arguments: &[&str]) -> (Vec<(String, Value)>, Option<String>) {
+    let (out, ..) = without_compiler(&[arguments, &["--json"]].concat());
+    let row = rows(&out).into_iter().next().unwrap_or_else(|| panic!("no row: {out}"));
+    let ways = row["shardings"].as_array().unwrap().clone();
+    let name = |way: &Value| format!("{}x{}", way["fsdp"], way["spatial"]);
+    let best = ways.iter().find(|way| way["recommended"] == true).map(name);
+    (ways.into_iter().map(|way| (name(&way), way)).collect(), best)
+}
+
+#[test]
+fn the_way_to_divide_a_step_that_fits_and_is_fast_is_recommended() {
+    let bytes = |ways: &[(String, Value)], name: &str, key: &str| -> u64 {
+        let way = &ways.iter().find(|(known, _)| known == name).unwrap_or_else(|| panic!("{name} in {ways:?}")).1;
+        let of_kinds =
+            |kinds: &serde_json::Map<String, Value>| kinds.values().map(|bytes| bytes.as_u64().unwrap()).sum();
+        way[key].as_u64().unwrap_or_else(|| way[key].as_object().map_or(0, of_kinds))
+    };
+    // Small networks fit whole, and exchange their gradients alone.
+    let (ways, best) = shardings(&["resnet50", "--on", "8xh100", "--batch-size", "512"]);
+    assert_eq!(best.as_deref(), Some("1x1"), "{ways:?}");
+    assert_eq!(bytes(&ways, "1x1", "exchanged_bytes_per_step") >> 20, 97, "25.6 million gradients");
+    let memory = |name| bytes(&ways, name, "hbm_bytes_per_core");
+    assert!(memory("8x1") < memory("1x1"), "{ways:?}");
+    assert!(bytes(&ways, "1x4", "exchanged_bytes_per_step") > bytes(&ways, "1x1", "exchanged_bytes_per_step"));
+    // 1.1 billion parameters with two moments each are 13.6 GB; an eighth of it fits beside the activations.
+    let (ways, best) = shardings(&[
+        "vit_giant_patch14_dinov2",
+        "--on",
+        "v5e-8",
+        "--size",
+        "56",
+        "--batch-size",
+        "8",
+        "--optimizer",
+        "adamw",
+    ]);
+    assert_eq!(best.as_deref(), Some("8x1"), "{ways:?}");
+    assert!(ways.iter().all(|(_, way)| way["spatial"] == 1), "tokens have no borders: {ways:?}");
+    // One large image at a time fits on no device; in eight strips it does.
+    let large = ["unet", "--on", "v5e-8", "--size", "4096", "--batch-size", "1"];
+    let (ways, best) = shardings(&large);
+    assert!(best.as_deref().is_some_and(|best| best.ends_with("x8")), "{ways:?}");
+    assert!(ways[0].1["fits"] == false && ways.iter().all(|(_, way)| way["fits"] == (way["spatial"] == 8)), "{ways:?}");
+    let (out, ..) = without_compiler(&large);
+    assert!(out.contains("spatial = 8 ") && out.matches("; recommended").count() == 1, "{out}");
+    assert!(out.contains("collective-permute") && out.contains("Recommended is the fastest that fits"), "{out}");
+    // One device divides nothing.
+    assert!(shardings(&["resnet-tiny", "--on", "h100", "--batch-size", "8"]).0.is_empty());
+}
+
 /// Steps of training that an H200 was measured with (`docs/benchmarks.md`): model, batch, side, precision, milliseconds, GB.
 const MEASURED: [(&str, usize, usize, &str, f64, f64); 11] = [
     ("resnet50", 256, 224, "bf16", 34.6, 10.98),

@@ -179,9 +179,9 @@ impl Target {
 
     fn outcome(&self, (batch, attempt): &(usize, Attempt), limit: u64, largest: usize, images: EpochImages) -> Outcome {
         let size = attempt.size();
-        let cost = match attempt {
-            Attempt::Fits(compiled) => Some(compiled.cost),
-            Attempt::TooLarge { .. } => None,
+        let (cost, inputs) = match attempt {
+            Attempt::Fits(compiled) => (Some(compiled.cost), Some(compiled.memory.inputs)),
+            Attempt::TooLarge { .. } => (None, None),
         };
         let exchanged = match attempt {
             Attempt::Fits(Compiled { planned: Some(planned), .. }) => exchanged(planned),
@@ -199,6 +199,7 @@ impl Target {
             batch,
             fits,
             memory,
+            inputs,
             limit,
             largest,
             cost,
@@ -206,6 +207,7 @@ impl Target {
             evaluation,
             exchanged,
             exchange,
+            shardings: Vec::new(),
             images,
             saved,
             estimate,

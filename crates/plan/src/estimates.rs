@@ -2,6 +2,7 @@
 
 use crate::communication::{self, Exchanged, Network};
 use crate::row::{Outcome, PlanRow};
+use crate::shardings::{Ground, compared};
 use crate::steps::Steps;
 use crate::{BOARD_FACTOR, PlanRequest, Result};
 use octant_pjrt::boards::Board;
@@ -26,7 +27,18 @@ pub(crate) fn on_board(
         Ok(Estimate { bytes: whole.bytes.saturating_sub(elsewhere), ..whole })
     };
     let rates = Rates { devices, memory: board.memory, factor: BOARD_FACTOR, complete: false };
-    Ok(with_exchange(estimated(request, &steps, &rates, of)?, exchange).to_row(name, request))
+    let outcome = with_exchange(estimated(request, &steps, &rates, of)?, exchange);
+    let ground = Ground {
+        step: &request.recipe.step,
+        devices,
+        group: devices / board.slices,
+        network: Network::of_board(board),
+        memory: board.memory,
+        factor: BOARD_FACTOR,
+        batch: outcome.batch,
+    };
+    let shardings = compared(&ground, &steps, &|program| estimate(program, board))?;
+    Ok(Outcome { shardings, ..outcome }.to_row(name, request))
 }
 
 type Exchange = (Exchanged, f64);
@@ -68,7 +80,17 @@ pub(crate) fn on_gpus(
     let rates = Rates { devices, memory: gpu.memory, factor: 1.0, complete: true };
     let outcome = with_exchange(estimated(request, &steps, &rates, of)?, exchange);
     let evaluation = estimate_gpu(&steps.evaluation(outcome.batch.div_ceil(devices))?, gpu).bytes;
-    Ok(Outcome { evaluation: Some(evaluation), ..outcome }.to_row(name, request))
+    let ground = Ground {
+        step: &request.recipe.step,
+        devices,
+        group: per_node,
+        network: Network::of_gpus(gpu, nodes, per_node),
+        memory: gpu.memory,
+        factor: 1.0,
+        batch: outcome.batch,
+    };
+    let shardings = compared(&ground, &steps, &|program| estimate_gpu(program, gpu))?;
+    Ok(Outcome { evaluation: Some(evaluation), shardings, ..outcome }.to_row(name, request))
 }
 
 /// What an estimate is made for.
@@ -116,6 +138,7 @@ fn estimated(
         batch,
         fits: chosen.bytes <= memory,
         memory: Some(chosen.bytes),
+        inputs: None,
         limit: memory,
         largest,
         cost: Some(cost),
@@ -123,6 +146,7 @@ fn estimated(
         evaluation: None,
         exchanged: Exchanged::new(),
         exchange: None,
+        shardings: Vec::new(),
         images: steps.images.clone(),
         saved: None,
         estimate: true,

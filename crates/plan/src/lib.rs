@@ -14,6 +14,7 @@ mod machine;
 mod processes;
 mod progress;
 mod row;
+mod shardings;
 mod steps;
 pub mod text;
 mod turns;
@@ -25,6 +26,7 @@ pub use error::{PlanError, Result};
 pub use machine::{Machine, Price, accelerators, in_slices, machines};
 pub use progress::{MachineProgress, PlanProgress};
 pub use row::{PlanRow, fastest_and_cheapest};
+pub use shardings::PlannedSharding;
 pub use turns::Turn;
 
 use octant_recipe::{Recipe, Surroundings};

@@ -3,6 +3,7 @@
 use crate::communication::Exchanged;
 use crate::epoch::{EpochImages, ImageCount};
 use crate::machine::price_of;
+use crate::shardings::PlannedSharding;
 use crate::{PlanRequest, Result};
 use octant_runtime::Cost;
 use serde::{Deserialize, Serialize};
@@ -26,6 +27,9 @@ pub struct PlanRow {
     pub batch_size: Option<usize>,
     /// Bytes that a training step needs.
     pub hbm_bytes_per_core: Option<u64>,
+    /// Of these, what it reads: its share of the state and of the batch, as compiled.
+    #[serde(default)]
+    pub input_bytes_per_core: Option<u64>,
     /// Bytes that there are.
     pub hbm_limit_bytes: Option<u64>,
     /// The largest batch that fits.
@@ -49,6 +53,9 @@ pub struct PlanRow {
     pub exchanged_bytes_per_step: Exchanged,
     /// Seconds in which that is exchanged; most of it while gradients are computed.
     pub exchange_seconds_estimate: Option<f64>,
+    /// The ways in which the devices could divide the step, as we estimate them; none where there is one.
+    #[serde(default)]
+    pub shardings: Vec<PlannedSharding>,
     /// Seconds that its compiler took.
     pub compile_seconds: Option<f64>,
     /// The compiler was set to be quick.
@@ -71,6 +78,7 @@ impl PlanRow {
             images_from: None,
             batch_size: None,
             hbm_bytes_per_core: None,
+            input_bytes_per_core: None,
             hbm_limit_bytes: None,
             largest_batch: None,
             evaluation_hbm_bytes_per_core: None,
@@ -82,6 +90,7 @@ impl PlanRow {
             bytes_per_step: None,
             exchanged_bytes_per_step: Exchanged::new(),
             exchange_seconds_estimate: None,
+            shardings: Vec::new(),
             compile_seconds: None,
             compiled_quickly: None,
             error: Some(error),
@@ -96,6 +105,7 @@ pub(crate) struct Outcome {
     pub batch: usize,
     pub fits: bool,
     pub memory: Option<u64>,
+    pub inputs: Option<u64>,
     pub limit: u64,
     pub largest: usize,
     pub cost: Option<Cost>,
@@ -104,6 +114,7 @@ pub(crate) struct Outcome {
     pub exchanged: Exchanged,
     /// Seconds in which it is exchanged.
     pub exchange: Option<f64>,
+    pub shardings: Vec<PlannedSharding>,
     pub images: EpochImages,
     pub saved: Option<usize>,
     pub estimate: bool,
@@ -127,6 +138,7 @@ impl Outcome {
             images_from: Some(self.images.source.clone()),
             batch_size: Some(self.batch),
             hbm_bytes_per_core: self.memory,
+            input_bytes_per_core: self.inputs,
             hbm_limit_bytes: Some(self.limit),
             largest_batch: Some(self.largest),
             evaluation_hbm_bytes_per_core: self.evaluation,
@@ -138,6 +150,7 @@ impl Outcome {
             bytes_per_step: self.cost.and_then(|cost| cost.bytes),
             exchanged_bytes_per_step: self.exchanged.clone(),
             exchange_seconds_estimate: self.exchange,
+            shardings: self.shardings.clone(),
             compile_seconds: compiled.map(|cost| cost.compile_time.as_secs_f64()),
             compiled_quickly: compiled.map(|_| request.compiles_quickly()),
             error: None,

@@ -14,9 +14,10 @@ use octant_train::step::{self, StepOptions, StepPlan};
 use std::cell::OnceCell;
 use std::collections::HashSet;
 use std::path::Path;
+use std::rc::Rc;
 
 /// The phases at a batch size, which `update_images`, rates and the lengths of schedules follow.
-type PhasesOf = Box<dyn Fn(usize) -> Result<Vec<Phase>>>;
+type PhasesOf = Rc<dyn Fn(usize) -> Result<Vec<Phase>>>;
 
 /// The recipe's phases, and what their steps have in common.
 pub(crate) struct Steps {
@@ -59,12 +60,12 @@ impl Steps {
                     octant_recipe::settle_keypoints(&mut recipe, &*data.train);
                     Ok(octant_recipe::phases(&recipe, &data)?)
                 };
-                (Box::new(settled), images)
+                (Rc::new(settled), images)
             }
             false => {
                 let images = images(None);
                 let count = images.count;
-                (Box::new(move |batch| guessed(&of_batch(batch), count)), images)
+                (Rc::new(move |batch| guessed(&of_batch(batch), count)), images)
             }
         };
         // What is wrong with the recipe is reported before any compiler starts.
@@ -88,6 +89,13 @@ impl Steps {
             Ok((shapes[*input].bytes() - shard.bytes()) as u64)
         };
         program.donated.iter().map(elsewhere).sum()
+    }
+
+    /// The same for so many devices, which divide the step as these options say.
+    pub fn divided(&self, devices: usize, step: StepOptions) -> Result<Steps> {
+        let mesh = octant_recipe::mesh_of(devices, &step)?.remote();
+        let (phases, images) = (self.phases.clone(), self.images.clone());
+        Ok(Steps { phases, devices_apart: 1, step, mesh, images, largest_form: OnceCell::new() })
     }
 
     /// The same for one of several devices with its share of the batch, and of the groups that batch norms look at.

@@ -1,6 +1,6 @@
 //! A plan as text: a table with a row per machine, what a compiler adds to it, and what its figures are worth.
 
-use crate::{BOARD_FACTOR, ImageCount, Machine, PlanRequest, PlanRow};
+use crate::{BOARD_FACTOR, ImageCount, Machine, PlanRequest, PlanRow, PlannedSharding};
 use octant_events::units::{bytes, duration, grouped};
 use std::time::Duration;
 
@@ -91,6 +91,24 @@ pub fn details(row: &PlanRow, estimate: Option<&PlanRow>) -> Vec<String> {
     lines
 }
 
+/// The ways in which the devices could divide the step, to be shown below the estimate of a machine.
+pub fn shardings(row: &PlanRow) -> Vec<String> {
+    let line = |way: &PlannedSharding| {
+        let exchanged: Vec<String> =
+            way.exchanged_bytes_per_step.iter().map(|(kind, count)| format!("{kind} {}", bytes(*count))).collect();
+        format!(
+            "        {:<25} {:>10} per core, step {:>8}, exchanged {}{}{}",
+            way,
+            bytes(way.hbm_bytes_per_core),
+            time(Some(way.step_seconds)),
+            if exchanged.is_empty() { "nothing".into() } else { exchanged.join(", ") },
+            if way.fits { "" } else { "; does not fit" },
+            if way.recommended { "; recommended" } else { "" },
+        )
+    };
+    row.shardings.iter().map(line).collect()
+}
+
 /// What the figures are worth. `both`: a machine has an estimate and a compiled row.
 pub fn notes(rows: &[&PlanRow], both: bool, request: &PlanRequest) -> Vec<String> {
     let mut notes = Vec::new();
@@ -114,6 +132,14 @@ pub fn notes(rows: &[&PlanRow], both: bool, request: &PlanRequest) -> Vec<String
         notes.push(
             "GPUs are estimated: memory from the lifetimes of the program's values, times from what steps reached on an H200, \
              scaled by the published arithmetic and bandwidth. --on cuda compiles on the GPU of this machine."
+                .into(),
+        );
+    }
+    if machines.iter().any(|machine| machine.devices() > 1) {
+        notes.push(
+            "Below the estimates are the ways to divide the step among the devices: by the batch alone, with the parameters and the \
+             optimizer's state (`fsdp`), and with the height of images (`spatial`), which are keys of the recipe. Recommended is the \
+             fastest that fits."
                 .into(),
         );
     }

@@ -34,6 +34,7 @@ impl PlanObserver for PlanTable<'_> {
     fn estimated(&mut self, row: PlanRow) {
         self.head(&row);
         self.show(&row, "estimate");
+        text::shardings(&row).iter().filter(|_| !self.json).for_each(|line| self.print(line));
         self.progress.estimated(&row);
     }
 

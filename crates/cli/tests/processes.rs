@@ -5,6 +5,8 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 
 mod binary;
+#[path = "processes/parts.rs"]
+mod parts;
 #[path = "processes/stored.rs"]
 mod stored;
 
@@ -232,86 +234,6 @@ fn a_run_of_several_processes_continues_bit_for_bit_after_notices_and_losses() {
     assert!(printed[0].contains("rank 1") && printed[0].contains("starting again"), "{printed:#?}");
     assert_eq!(difference(&whole, &team.numbers("killed")), 0.0);
     assert_nothing_is_left(team.home.path());
-}
-
-/// Parameters and optimizer divided among the processes, however small they are.
-fn divided(_: usize, command: &mut Command) {
-    command.args(["--fsdp", "2", "--set", "fsdp_from=0"]);
-}
-
-#[test]
-fn a_divided_state_is_saved_in_parts_that_pytorch_joins_as_we_do() {
-    let Some(python) = oracle::python("training with a divided state") else { return };
-    let team = Team::new(Some(python));
-    succeeded(vec![team.train("alone", "devices=2").spawn().unwrap()]);
-    succeeded(team.start("parts", "devices=1", 2, divided));
-    let last = team.run("parts/checkpoints/last");
-    let files = |folder: &Path| {
-        let names =
-            std::fs::read_dir(folder).unwrap().flatten().map(|file| file.file_name().to_string_lossy().into_owned());
-        names.filter(|name| name.starts_with("shard-0")).count()
-    };
-    assert!(files(&last) >= 2 && files(&last.join("state")) >= 2 && !last.join("model.safetensors").exists());
-    let mut parts = team.numbers("parts");
-    parts.sort_by(|a, b| a.0.cmp(&b.0));
-    let mut alone = team.numbers("alone");
-    alone.sort_by(|a, b| a.0.cmp(&b.0));
-    assert!(difference(&alone, &parts) < 1e-4);
-    // Another number of processes and another division go on from there.
-    succeeded(vec![{
-        let mut command = team.train("parts", "devices=1");
-        command.args(["--epochs", "3"]);
-        command.spawn().unwrap()
-    }]);
-    succeeded(team.start("parts", "devices=1", 4, |rank, command| {
-        divided(rank, command);
-        command.args(["--epochs", "4"]);
-    }));
-    let mut longer = team.train("alone", "devices=2");
-    succeeded(vec![longer.args(["--epochs", "4"]).spawn().unwrap()]);
-    let (mut parts, mut alone) = (team.numbers("parts"), team.numbers("alone"));
-    parts.sort_by(|a, b| a.0.cmp(&b.0));
-    alone.sort_by(|a, b| a.0.cmp(&b.0));
-    assert!(difference(&alone, &parts) < 1e-3, "{:e}", difference(&alone, &parts));
-    // The weights are one archive for every other command, and one file on request.
-    let index = last.join("model.safetensors.index.json");
-    let whole = team.run("whole.safetensors");
-    binary::done(team.home.path(), &["weights", "convert", &index.to_string_lossy(), &whole.to_string_lossy()]);
-    let whole = octant_archive::Archive::open(&whole).unwrap();
-    let ours = team.last("parts").unwrap().model;
-    assert!(ours.tensors.iter().all(|(name, tensor)| whole.get(name) == Some(tensor)));
-    let Some(torch) = oracle::torch("distributed checkpoints") else { return };
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/processes/joined.py");
-    let joined = team.run("joined.safetensors");
-    let output = Command::new(torch).arg(script).arg(&last).arg(&joined).output().unwrap();
-    assert!(output.status.success(), "{}", text(&output));
-    let theirs = octant_archive::Archive::open(&joined).unwrap();
-    assert_eq!(theirs.tensors.len(), ours.tensors.len());
-    assert!(ours.tensors.iter().all(|(name, tensor)| theirs.get(name) == Some(tensor)));
-}
-
-#[test]
-fn processes_killed_while_they_save_leave_a_whole_checkpoint() {
-    let team = Team::new(None);
-    let kills: u64 = std::env::var("OCTANT_KILLS").ok().and_then(|kills| kills.parse().ok()).unwrap_or(4);
-    for kill in 0..kills {
-        let mut processes = team.start("run", "devices=1", 2, |rank, command| {
-            divided(rank, command);
-            command.args(["--epochs", "5000", "--checkpoint-every", "1", "--stuck-after", "10s"]);
-        });
-        let before = team.last("run").map_or(0, |last| last.progress.step);
-        team.wait_for_step("run", before + 2);
-        std::thread::sleep(Duration::from_millis(37 * kill % 251));
-        // Both at once, or one, which the other loses.
-        let both = kill % 2 == 0;
-        processes[(kill / 2 % 2) as usize].kill().unwrap();
-        if both {
-            processes.iter_mut().for_each(|process| process.kill().unwrap());
-        }
-        ended(processes);
-        let last = Checkpoint::newest(&team.run("run").join("checkpoints"), "last").unwrap().unwrap().0;
-        assert!(last.progress.step > before && !last.model.tensors.is_empty());
-    }
 }
 
 #[test]

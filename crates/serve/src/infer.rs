@@ -246,11 +246,10 @@ fn images(loaded: &Loaded, input: Tensor) -> Result<Vec<Image<u8>>, Refusal> {
 
 /// The rows of a tensor, with channels last.
 fn rows_of(bytes: &Bytes, shape: &RowShape, is_channels_first: bool) -> Result<Vec<Bytes>, Refusal> {
-    // A row without channels in front is a part of the request; no copy is made.
-    let is_finite = |number: &[u8]| f32::from_le_bytes([number[0], number[1], number[2], number[3]]).is_finite();
-    if let Some(at) = bytes.chunks_exact(4).position(|number| !is_finite(number)) {
+    if let Some(at) = first_not_finite(bytes) {
         return Err(invalid!("element {at} of {TENSORS} is not finite"));
     }
+    // A row without channels in front is a part of the request; no copy is made.
     let size = shape.bytes().max(1);
     let [height, width, channels] = shape.image;
     let row = |at: usize| match is_channels_first {
@@ -262,6 +261,18 @@ fn rows_of(bytes: &Bytes, shape: &RowShape, is_channels_first: bool) -> Result<V
         }
     };
     Ok((0..bytes.len()).step_by(size).map(row).collect())
+}
+
+/// The first f32 element that is infinite or no number. All elements of a block are looked at together, in vectors.
+fn first_not_finite(bytes: &[u8]) -> Option<usize> {
+    const BLOCK: usize = 1024;
+    const EXPONENT: u32 = 0x7f80_0000;
+    let (elements, _) = bytes.as_chunks::<4>();
+    let is_finite = |element: &[u8; 4]| u32::from_le_bytes(*element) & EXPONENT != EXPONENT;
+    let are_finite = |block: &[[u8; 4]]| block.iter().fold(true, |all, element| all & is_finite(element));
+    let block = elements.chunks(BLOCK).position(|block| !are_finite(block))?;
+    let first = block * BLOCK;
+    elements[first..].iter().position(|element| !is_finite(element)).map(|at| first + at)
 }
 
 /// Appends f32 elements `[C, H, W]` as `[H, W, C]`.
@@ -276,10 +287,17 @@ fn channels_first(row: &[u8], [height, width, channels]: [usize; 3], out: &mut V
 
 /// Appends the transpose of `rows × columns` elements of four bytes.
 fn transposed(elements: &[u8], rows: usize, columns: usize, out: &mut Vec<u8>) {
+    /// Columns whose transpose stays in the first-level cache while all rows are written into it.
+    const BLOCK: usize = 1024;
     let (elements, _) = elements.as_chunks::<4>();
-    for column in 0..columns {
+    let start = out.len();
+    out.resize(start + 4 * rows * columns, 0);
+    let (transpose, _) = out[start..].as_chunks_mut::<4>();
+    for (block, target) in transpose.chunks_mut(BLOCK * rows.max(1)).enumerate() {
+        let first = block * BLOCK;
         for row in 0..rows {
-            out.extend_from_slice(&elements[row * columns + column]);
+            let from = &elements[row * columns + first..][..target.len() / rows];
+            from.iter().zip(target[row..].iter_mut().step_by(rows)).for_each(|(element, slot)| *slot = *element);
         }
     }
 }
@@ -304,6 +322,29 @@ fn chosen(mut outputs: Vec<Tensor>, wanted: &[String]) -> Result<Vec<Tensor>, Re
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_first_element_that_is_not_finite_is_found() {
+        let mut numbers = vec![1.0_f32; 5000];
+        let bytes = |numbers: &[f32]| numbers.iter().flat_map(|number| number.to_le_bytes()).collect::<Vec<u8>>();
+        assert_eq!(first_not_finite(&bytes(&numbers)), None);
+        assert_eq!(first_not_finite(&bytes(&[f32::MAX, f32::MIN_POSITIVE / 2.0, -0.0])), None);
+        numbers[4321] = f32::NAN;
+        assert_eq!(first_not_finite(&bytes(&numbers)), Some(4321));
+        numbers[3000] = f32::NEG_INFINITY;
+        assert_eq!(first_not_finite(&bytes(&numbers)), Some(3000));
+    }
+
+    #[test]
+    fn rows_longer_than_a_block_are_transposed() {
+        let numbers: Vec<u32> = (0..3 * 2500).collect();
+        let bytes: Vec<u8> = numbers.iter().flat_map(|number| number.to_le_bytes()).collect();
+        let mut transpose = Vec::new();
+        transposed(&bytes, 3, 2500, &mut transpose);
+        let (elements, _) = transpose.as_chunks::<4>();
+        let expected = |at: usize| (at % 3 * 2500 + at / 3) as u32;
+        assert!(elements.iter().enumerate().all(|(at, element)| u32::from_le_bytes(*element) == expected(at)));
+    }
 
     #[test]
     fn transposing_there_and_back_is_the_same_row() {

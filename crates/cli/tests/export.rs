@@ -64,6 +64,28 @@ fn a_run_could_not_leave_as_a_file_for_other_runtimes() {
     assert!(code == 1 && err.contains("has other weights than the file was made from"), "{err}");
 }
 
+/// Images of the size of Fashion-MNIST's, a thousand of them, in both runtimes.
+#[test]
+fn a_thousand_predictions_elsewhere_were_never_compared() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    done(at, &["data", "synth", "shapes", "set", "--count", "1000", "--side", "32"]);
+    let train = ["train", "classify", "--data", "set", "--model", "resnet-tiny", "--image-size", "28", "--epochs", "2"];
+    done(at, &[&train[..], &["--batch-size", "32", "--device", "cpu", "--out", "run"]].concat());
+    done(at, &["export", "run"]);
+    for runtime in ["onnxruntime", "openvino"] {
+        let compare = ["run.onnx", "--data", "set", "--limit", "1000", "--json", "--runtime", runtime];
+        let Some((code, out, err)) = check(at, &compare) else {
+            return println!("SKIPPED: other runtimes run exported models; `cargo xtask test` installs them");
+        };
+        assert_eq!(code, 0, "{runtime}: {out}{err}");
+        let found = last_line(&out);
+        assert_eq!(found["images"], 1000, "{runtime}: {found}");
+        assert_eq!(found["changed"], found["changed_within_margin"], "{runtime}: {found}");
+        assert!(found["largest_relative_difference"].as_f64().unwrap() < 1e-4, "{runtime}: {found}");
+    }
+}
+
 #[test]
 fn exported_detectors_find_the_same_boxes() {
     let folder = tempfile::tempdir().unwrap();

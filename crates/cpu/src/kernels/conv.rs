@@ -108,6 +108,14 @@ impl ConvGeometry {
         }
     }
 
+    /// The same of an image one pixel wide, if windows are single pixels: rows of pixels need not stay together then.
+    pub fn flattened(&self) -> Option<ConvGeometry> {
+        let steps = [self.kernel, self.stride, self.input_dilation, self.kernel_dilation];
+        let is_pointwise = steps == [[1; 2]; 4] && self.pad_low == [0; 2] && self.input == self.output;
+        let side = [self.batch * self.input[0] * self.input[1], 1];
+        is_pointwise.then(|| ConvGeometry { batch: 1, input: side, output: side, ..self.clone() })
+    }
+
     /// The same with zero padding on all sides and a stride, as PyTorch's layers have it.
     pub fn padded(mut self, padding: usize, stride: usize) -> ConvGeometry {
         self.pad_low = [padding as i64; 2];
@@ -240,11 +248,17 @@ struct ChunkRule {
 }
 
 impl ChunkRule {
+    /// How many chunks there are. A few more make their number a multiple of four: so that two or four threads end together.
+    pub fn chunks(&self, conv: &ConvGeometry) -> usize {
+        let rows = (conv.batch * conv.output[0]).max(1);
+        ((rows as f64 / self.wanted(conv)).ceil() as usize).next_multiple_of(4).min(rows)
+    }
+
+    /// Output rows of a chunk.
+    #[cfg(target_arch = "x86_64")]
     pub fn rows(&self, conv: &ConvGeometry) -> usize {
-        let rows = (conv.batch * conv.output[0]).max(1) as f64;
-        // A few chunks more make their number a multiple of four: so that two or four threads end together.
-        let chunks = ((rows / self.wanted(conv)).ceil() / 4.0).ceil() * 4.0;
-        (rows / chunks).ceil() as usize
+        let rows = (conv.batch * conv.output[0]).max(1);
+        rows.div_ceil(((rows as f64 / self.wanted(conv)).ceil() as usize).next_multiple_of(4))
     }
 
     /// Output rows of a chunk, whatever the number of chunks.

@@ -14,6 +14,7 @@ use crate::plan::{Plan, SteadyStep, Step};
 use kept::MadeFrom;
 use octant_runtime::PartTiming;
 use octant_tensor::AlignedBytes;
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::{Duration, Instant};
@@ -83,13 +84,9 @@ enum PreparedStep {
 impl Prepared {
     /// Chooses instructions and kernels for the machine.
     pub fn new(mut plan: Plan, machine: &Machine) -> Prepared {
-        let steps = std::mem::take(&mut plan.steps).into_iter();
-        let mut steps: Vec<_> = steps.map(|step| PreparedStep::new(step, machine)).collect();
-        for (at, inputs) in std::mem::take(&mut plan.steady.weights) {
-            if let PreparedStep::Kernel(kernel) = &mut steps[at] {
-                kernel.keep_weights(inputs);
-            }
-        }
+        let mut weights: HashMap<usize, Vec<usize>> = std::mem::take(&mut plan.steady.weights).into_iter().collect();
+        let steps = std::mem::take(&mut plan.steps).into_iter().enumerate();
+        let steps: Vec<_> = steps.map(|(at, step)| PreparedStep::new(step, weights.remove(&at), machine)).collect();
         let mut needs: Vec<Need> = steps.iter().map(|_| Need::Always).collect();
         for (at, step) in std::mem::take(&mut plan.steady.steps) {
             needs[at] = match step {
@@ -183,10 +180,11 @@ impl Prepared {
 }
 
 impl PreparedStep {
-    fn new(step: Step, machine: &Machine) -> PreparedStep {
+    /// `steady`: what the weights of a kernel are made from, where they may be kept.
+    fn new(step: Step, steady: Option<Vec<usize>>, machine: &Machine) -> PreparedStep {
         match step {
             Step::Loop(step) => PreparedStep::Loop(looping::PreparedLoop::new(step, machine.simd)),
-            Step::Kernel(step) => PreparedStep::Kernel(kernels::PreparedKernel::new(step, machine.simd)),
+            Step::Kernel(step) => PreparedStep::Kernel(kernels::PreparedKernel::new(step, steady, machine.simd)),
             Step::While { .. } | Step::If { .. } => PreparedStep::Control(control::PreparedControl::new(step, machine)),
             Step::Copy { from, to, bytes } => PreparedStep::Copy { from: from.0 as usize, to: to.0 as usize, bytes },
         }

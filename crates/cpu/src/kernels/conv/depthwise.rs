@@ -1,5 +1,6 @@
 //! Depthwise convolution: every channel has its own kernel, so vectors run across channels and nothing is broadcast.
 
+mod dense;
 mod gradient;
 
 pub(super) use gradient::depthwise_gradient;
@@ -40,6 +41,9 @@ pub(super) fn depthwise_rows(
     y: Shared<f32>,
     rows: Range<usize>,
 ) {
+    if dense::dense_rows(simd, conv, sweep, x, weights, y, rows.clone()) {
+        return;
+    }
     let kernel = simd.entry::<Forward>();
     let taps = Taps::new(conv, sweep);
     let below = Below::new(conv, sweep);

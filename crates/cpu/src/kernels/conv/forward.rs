@@ -3,7 +3,7 @@
 use super::ChunkRule;
 use super::depthwise::{depthwise_rows, merges_rows, pack_depthwise};
 use super::planar::{self, planar_rows};
-use super::strategy::{ConvStrategy, Part, streams_weights};
+use super::strategy::{ConvStrategy, Part, channel_parts};
 use super::windows::{Sweep, Windows};
 use super::{ConvGeometry, Epilogue, Weights, winograd};
 use crate::kernels::panels::{Panel, pack_jobs, pack_rows, packed_len, panels};
@@ -11,6 +11,9 @@ use crate::kernels::tile::{RowsTile, even_height, rows_kernel, tile_vectors};
 use crate::kernels::{Machine, Shared, scratch};
 use crate::simd::{Simd, second_level_bytes};
 use std::ops::Range;
+
+/// Results of which handing out parts takes longer than a loop over all of them.
+const FEW_NUMBERS: usize = 8 * 1024;
 
 /// A convolution that is ready to run: built once from shapes, run every step.
 #[derive(Debug, Clone)]
@@ -20,8 +23,8 @@ pub struct ForwardConv {
     pub(super) tiled: Option<Box<super::bf16::TiledPlan>>,
     sweeps: Vec<Sweep>,
     pub(super) strategy: ConvStrategy,
-    /// Output rows (counted through all images) in a chunk.
-    chunk_rows: usize,
+    /// Jobs that its output rows (counted through all images) are cut into.
+    chunks: usize,
 }
 
 /// Computes `y = conv(x, w)` once; see [`ForwardConv`] for the form that is kept between steps.
@@ -50,7 +53,7 @@ impl ForwardConv {
             tiled: super::bf16::TiledPlan::new(conv).map(Box::new),
             sweeps: Sweep::all(conv, merge),
             strategy,
-            chunk_rows: chunk_rows(conv),
+            chunks: chunks(conv),
         }
     }
 
@@ -207,9 +210,12 @@ impl ForwardConv {
                 epilogue(first, unsafe { std::slice::from_raw_parts_mut(target.at(first), rows.len() * row_len) });
             }
         };
-        if self.strategy == ConvStrategy::Tiles && streams_weights(&self.conv) {
-            self.run_parts(machine, x, packed, target);
-            return self.each_chunk(machine, &finish);
+        if let Some(parts) = self.parts() {
+            self.run_parts(machine, x, packed, target, parts);
+            return match self.conv.output_len() < FEW_NUMBERS {
+                true => finish(0..self.conv.batch * self.conv.output[0]),
+                false => self.each_chunk(machine, &finish),
+            };
         }
         self.each_chunk(machine, &|rows| {
             self.run_rows(machine.simd, x, packed, target, rows.clone());
@@ -220,17 +226,31 @@ impl ForwardConv {
     /// Calls `body` with every chunk of output rows, on all threads.
     pub(super) fn each_chunk(&self, machine: &Machine, body: &(dyn Fn(Range<usize>) + Sync)) {
         let rows = self.conv.batch * self.conv.output[0];
-        machine.pool.run(rows.div_ceil(self.chunk_rows), &|chunk| {
-            body(chunk * self.chunk_rows..((chunk + 1) * self.chunk_rows).min(rows));
+        let (unit, lengths) = (self.unit(), rows.div_ceil(self.unit()));
+        let chunks = self.chunks.min(lengths);
+        machine.pool.run(chunks, &|chunk| {
+            let part = even_part(lengths, chunks, chunk);
+            body(part.start * unit..(part.end * unit).min(rows));
         });
     }
 
+    /// Rows that stay together: as many pixels as fill whole registers, which loops behind the convolution walk through.
+    fn unit(&self) -> usize {
+        const LANES: usize = 16;
+        let shift = self.conv.out_channels.trailing_zeros().min(LANES.trailing_zeros());
+        if self.conv.output[1] == 1 { LANES >> shift } else { 1 }
+    }
+
+    /// Parts of the output channels that are computed in parallel instead of rows; none where rows are cut.
+    fn parts(&self) -> Option<usize> {
+        Some(channel_parts(&self.conv)).filter(|&parts| self.strategy == ConvStrategy::Tiles && parts > 1)
+    }
+
     /// Computes the result a few output channels at a time, so that all weights are read once.
-    fn run_parts(&self, machine: &Machine, x: &[f32], packed: &[f32], y: Shared<f32>) {
-        const PARTS: usize = 4;
+    fn run_parts(&self, machine: &Machine, x: &[f32], packed: &[f32], y: Shared<f32>, parts: usize) {
         let rows = 0..self.conv.batch * self.conv.output[0];
-        machine.pool.run(PARTS, &|part| {
-            self.run_sweeps(machine.simd, x.as_ptr(), packed, y, rows.clone(), Part { index: part, count: PARTS });
+        machine.pool.run(parts, &|part| {
+            self.run_sweeps(machine.simd, x.as_ptr(), packed, y, rows.clone(), Part { index: part, count: parts });
         });
     }
 
@@ -336,7 +356,14 @@ impl ForwardConv {
     }
 }
 
-/// Output rows per chunk, f32.
-fn chunk_rows(conv: &ConvGeometry) -> usize {
-    ChunkRule { element_bytes: 4, min_flops: 6e6, min_pixels: 14, streaming_pixels: 192 }.rows(conv)
+/// Chunks of output rows, f32.
+fn chunks(conv: &ConvGeometry) -> usize {
+    ChunkRule { element_bytes: 4, min_flops: 6e6, min_pixels: 14, streaming_pixels: 192 }.chunks(conv)
+}
+
+/// One of `count` parts of `rows`, which differ by a row at most. The larger ones come first, so that threads end together.
+fn even_part(rows: usize, count: usize, index: usize) -> Range<usize> {
+    let (each, larger) = (rows / count, rows % count);
+    let first = index * each + index.min(larger);
+    first..first + each + usize::from(index < larger)
 }

@@ -44,6 +44,12 @@ impl Phase {
         self.taps.windows(2).all(|pair| pair[1].input == pair[0].input + 1)
     }
 
+    /// Whether each output is the input at the same place times one weight.
+    pub fn is_identity(&self) -> bool {
+        let is_plain = (self.first, self.step, self.input_step, self.input) == (0, 1, 1, self.count as i64);
+        is_plain && matches!(self.taps[..], [Tap { input: 0, .. }])
+    }
+
     /// Pairs of an output and a tap that lies inside the input.
     pub fn pairs(&self) -> usize {
         let inside = |tap: &Tap, index: usize| (0..self.input).contains(&(tap.input + index as i64 * self.input_step));

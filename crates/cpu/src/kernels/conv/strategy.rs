@@ -68,6 +68,22 @@ pub(super) fn streams_weights(conv: &ConvGeometry) -> bool {
     conv.groups == 1 && pixels <= FEW_PIXELS && conv.weights_len() > MANY_WEIGHTS
 }
 
+/// How many parts the output channels are computed in, in parallel, where pixels are too few to be cut; 1 if rows are cut. All
+/// threads together read weights faster than one, which is what a few pixels wait for.
+pub(super) fn channel_parts(conv: &ConvGeometry) -> usize {
+    const PARTS: usize = 4;
+    /// Pixels of the layers behind a mean over the image, and of a classifier's last ones.
+    const VERY_FEW_PIXELS: usize = 32;
+    /// Weights whose reading takes longer than handing out a job.
+    const PART_WEIGHTS: usize = 12 * 1024;
+    let pixels = conv.batch * conv.output[0] * conv.output[1];
+    match () {
+        () if streams_weights(conv) => PARTS,
+        () if conv.groups == 1 && pixels <= VERY_FEW_PIXELS => (conv.weights_len() / PART_WEIGHTS).clamp(1, PARTS),
+        () => 1,
+    }
+}
+
 /// Some of the output channels.
 #[derive(Clone, Copy)]
 pub(super) struct Part {

@@ -236,13 +236,45 @@ fn layers_of_very_few_channels_follow_the_definition() {
 #[test]
 fn depthwise_layers_follow_the_definition() {
     for (channels, multiplier) in [(1, 1), (3, 1), (40, 1), (96, 1), (5, 3), (16, 2)] {
-        for (kernel, padding, stride) in [(3, 1, 1), (3, 1, 2), (5, 2, 1), (1, 0, 1), (4, 0, 3)] {
+        for (kernel, padding, stride) in
+            [(3, 1, 1), (3, 1, 2), (5, 2, 1), (5, 2, 2), (7, 3, 1), (1, 0, 1), (4, 0, 3), (3, 4, 1)]
+        {
             let mut conv =
                 ConvGeometry::new(2, [13, 11], [channels, channels * multiplier], [kernel; 2]).padded(padding, stride);
             conv.groups = channels;
             check(&conv);
         }
     }
+}
+
+/// The layers behind a mean over the image: jobs are parts of the output channels.
+#[test]
+fn layers_of_very_few_pixels_follow_the_definition() {
+    for (batch, channels) in [(1, [200, 264]), (1, [960, 48]), (17, [96, 530])] {
+        let conv = ConvGeometry::new(batch, [1, 1], channels, [1, 1]);
+        check(&conv);
+        check(&conv.flattened().unwrap());
+    }
+}
+
+/// Pixels of 1×1 kernels are cut anywhere, but so that loops behind them fill their registers.
+#[test]
+fn pointwise_layers_are_cut_between_pixels() {
+    let conv = ConvGeometry::new(2, [7, 7], [300, 24], [1, 1]).flattened().unwrap();
+    assert_eq!((conv.input, conv.output), ([98, 1], [98, 1]));
+    assert_eq!(ConvGeometry::new(2, [7, 7], [300, 24], [1, 1]).padded(0, 2).flattened(), None);
+    assert_eq!(ConvGeometry::new(2, [7, 7], [300, 24], [3, 3]).padded(1, 1).flattened(), None);
+    let chunks = std::sync::Mutex::new(Vec::new());
+    let machine = Machine { pool: ThreadPool::new(2), simd: Simd::all()[0] };
+    ForwardConv::new(&conv).each_chunk(&machine, &|rows| chunks.lock().unwrap().push((rows.start, rows.len())));
+    let mut chunks = chunks.into_inner().unwrap();
+    chunks.sort_unstable();
+    let mut next = 0;
+    for (first, count) in chunks {
+        assert!(first == next && (count % 2 == 0 || first + count == 98), "{first} {count}");
+        next = first + count;
+    }
+    assert_eq!(next, 98);
 }
 
 #[test]

@@ -21,6 +21,8 @@ pub(super) struct Sweep {
     pub length: usize,
     /// Segments in a window.
     pub segments: usize,
+    /// Windows are the pixels of the input, one after the other.
+    is_pointwise: bool,
 }
 
 /// Pointers for `pixels` windows, tile by tile: `[tile][segment][height]`.
@@ -51,7 +53,8 @@ impl Sweep {
             false if conv.is_depthwise() => (rows * columns, conv.in_channels),
             false => (rows * columns, conv.group_inputs()),
         };
-        Sweep { vertical, horizontal, merged, length, segments }
+        let is_pointwise = merged && vertical.is_identity() && horizontal.is_identity();
+        Sweep { vertical, horizontal, merged, length, segments, is_pointwise }
     }
 
     /// Steps of the reduced axis.
@@ -77,7 +80,8 @@ impl Sweep {
 
     /// Pixels of this sweep in the given output rows.
     pub fn pixels(&self, conv: &ConvGeometry, rows: Range<usize>) -> usize {
-        self.own_rows(conv, rows).count() * self.horizontal.count
+        let rows = if self.vertical.step == 1 { rows.len() } else { self.own_rows(conv, rows).count() };
+        rows * self.horizontal.count
     }
 
     /// Calls `body` with `segments` of the windows of all pixels in `rows`, in tiles of `height`. Of the input only the rows
@@ -91,8 +95,11 @@ impl Sweep {
         height: usize,
         body: impl FnOnce(Windows<'_>) -> R,
     ) -> R {
-        let own_rows = self.own_rows(conv, rows.clone()).count();
-        let pixels = own_rows * self.horizontal.count;
+        let pixels = self.pixels(conv, rows.clone());
+        if self.is_pointwise {
+            return self.single_pixels(input, rows.start * self.horizontal.count, pixels, height, body);
+        }
+        let own_rows = pixels / self.horizontal.count.max(1);
         let crossing = if self.merged { own_rows * self.crossing_columns() * segments.len() * self.length } else { 0 };
         let zeros = if self.merged { self.length } else { conv.in_channels };
         let pointers = pixels.div_ceil(height) * height * segments.len();
@@ -106,6 +113,29 @@ impl Sweep {
                     filler.fill(rows);
                     body(Windows { pixels, height, rows: pointers, positions })
                 })
+            })
+        })
+    }
+
+    /// [`Sweep::windows`] where every window is a pixel.
+    fn single_pixels<R>(
+        &self,
+        input: *const f32,
+        first: usize,
+        pixels: usize,
+        height: usize,
+        body: impl FnOnce(Windows<'_>) -> R,
+    ) -> R {
+        scratch::borrow(pixels.next_multiple_of(height), |pointers: &mut [*const f32]| {
+            scratch::borrow(pixels, |positions: &mut [u32]| {
+                let last = (first + pixels).saturating_sub(1);
+                for (position, pixel) in positions.iter_mut().zip(first..) {
+                    *position = pixel as u32;
+                }
+                for (pointer, pixel) in pointers.iter_mut().zip(first..) {
+                    *pointer = input.wrapping_add(pixel.min(last) * self.length);
+                }
+                body(Windows { pixels, height, rows: pointers, positions })
             })
         })
     }

@@ -40,6 +40,9 @@ impl ConvAlgorithm {
         if conv.input == plain && conv.output == plain && conv.batch_groups == 1 {
             let description = image_convolution(conv, [input, kernel, output]);
             let strides = KernelStrides::of(conv, kernel);
+            // bf16 images are cut into rows of tiles, which know their own way.
+            let pixels = description.flattened().filter(|_| output.dtype() == DType::F32);
+            let description = pixels.unwrap_or(description);
             return ConvAlgorithm::Images { kernel: Kernel::new(&description), strides };
         }
         let is_gradient = conv.input == ImageAxes { batch: 3, feature: 0, spatial: vec![1, 2] }

@@ -73,10 +73,10 @@ impl DotAlgorithm {
         }
     }
 
-    /// The same product as a 1×1 convolution of an image one pixel wide, which knows how to keep its weights and runs the
+    /// The same product as a 1×1 convolution of an image one pixel wide, which knows how to keep its weights (`keeps`) and runs the
     /// epilogue while rows are in the cache: where rows lie in order, and AMX computes bf16 numbers or there is none. With AMX,
     /// f32 numbers are multiplied in parts, which [`DotAlgorithm::run_rows`] does.
-    pub fn as_convolution(&self, arguments: &Arguments, simd: Simd) -> Option<convolution::ConvAlgorithm> {
+    pub fn as_convolution(&self, arguments: &Arguments, keeps: bool, simd: Simd) -> Option<convolution::ConvAlgorithm> {
         let Gemm { batch: 1, m, n, k, a, b, .. } = *self.one_group()? else { return None };
         let amx = simd.bf16() == Bf16Unit::Amx;
         let has_unit = amx && is_bf16(&arguments.inputs[0].1, &arguments.outputs[0].1) && k > 0;
@@ -84,7 +84,9 @@ impl DotAlgorithm {
         let of_f32 = operands.all(|(_, shape)| shape.dtype() == DType::F32);
         // Blocks along the reduced axis, which only `gemm` has, are worth more than packed weights for many rows.
         const MANY_ROWS: usize = 1024;
-        let in_registers = !amx && of_f32 && (FEW_ROWS + 1..=MANY_ROWS).contains(&m) && k > 0;
+        // Packing weights for a few rows costs more than it saves, unless they stay packed.
+        let fewest = if keeps { 1 } else { FEW_ROWS + 1 };
+        let in_registers = of_f32 && k > 0 && (!amx || m <= FEW_ROWS) && (fewest..=MANY_ROWS).contains(&m);
         // The distance between products of a batch says nothing about one product, nor a stride about a single row.
         let dense = |matrix: MatrixStrides, [rows, columns]: [usize; 2]| {
             (matrix.column == 1 || columns == 1) && (matrix.row == columns || rows == 1)
@@ -246,7 +248,7 @@ mod tests {
     fn algorithm(dot: DotGeneral, shapes: [&[usize]; 3], simd: Simd) -> Option<convolution::ConvAlgorithm> {
         let [left, right, output] = shapes.map(|dims| (0, Shape::new(DType::BF16, dims.to_vec())));
         let arguments = Arguments { inputs: vec![left, right], outputs: vec![output] };
-        DotAlgorithm::choose(&dot, &arguments).as_convolution(&arguments, simd)
+        DotAlgorithm::choose(&dot, &arguments).as_convolution(&arguments, false, simd)
     }
 
     /// Weights times values of an attention: the heads of the values lie behind their tokens, and nothing is copied.

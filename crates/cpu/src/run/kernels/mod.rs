@@ -51,7 +51,9 @@ pub(super) struct Arguments {
 }
 
 impl PreparedKernel {
-    pub fn new(step: KernelStep, simd: Simd) -> PreparedKernel {
+    /// `steady` are the inputs of the program that the weights are made from, if these may be kept from run to run as long as those
+    /// stay the same.
+    pub fn new(step: KernelStep, steady: Option<Vec<usize>>, simd: Simd) -> PreparedKernel {
         let pooled = pooled::PooledAlgorithm::choose(&step);
         let buffers = |list: Vec<(crate::plan::kernel::BufferId, Shape)>| {
             list.into_iter().map(|(buffer, shape)| (buffer.0 as usize, shape)).collect()
@@ -66,7 +68,8 @@ impl PreparedKernel {
             }
         } else if let Op::Dot(dot) = &step.op {
             let algorithm = dot::DotAlgorithm::choose(dot, &arguments);
-            algorithm.as_convolution(&arguments, simd).map_or(Algorithm::Dot(algorithm), Algorithm::Convolution)
+            let convolution = algorithm.as_convolution(&arguments, steady.is_some(), simd);
+            convolution.map_or(Algorithm::Dot(algorithm), Algorithm::Convolution)
         } else if let Some(call) = Int8Call::of(&step.op) {
             Algorithm::Int8(Box::new(int8::Int8Algorithm::choose(&call, &arguments)))
         } else if let Op::Call { kernel: Some(kernel), .. } = &step.op {
@@ -78,12 +81,7 @@ impl PreparedKernel {
         };
         let algorithm = pooled.map_or(algorithm, Algorithm::Pooled);
         let epilogue = step.epilogue.map(|epilogue| PreparedLoop::new(epilogue, simd));
-        PreparedKernel { op: step.op, algorithm, arguments, epilogue, kept: None }
-    }
-
-    /// Keeps the weights from run to run as long as these inputs of the program stay the same.
-    pub fn keep_weights(&mut self, inputs: Vec<usize>) {
-        self.kept = Some(KeptWeights::new(inputs));
+        PreparedKernel { op: step.op, algorithm, arguments, epilogue, kept: steady.map(KeptWeights::new) }
     }
 
     /// Whether the packed weights of this run are kept, so that they need not be computed.

@@ -118,10 +118,10 @@ fn the_table_in_etcd_is_the_one_that_rank_0_would_serve() {
     let (first, second) = (clusters[0].store(), clusters[1].store());
     let binary: Vec<u8> = (0..=255).cycle().take(300_000).collect();
     second.put("a/1", &binary).unwrap();
-    assert_eq!(first.put("a/1", b"other"), Err(StoreError::AlreadyExists("a/1".into())));
+    assert_eq!(first.put("a/1", b"other"), Err(StoreError::AlreadyExists("octant/a/1".into())));
     assert_eq!(first.get("a/1", SHORT).unwrap(), binary);
-    assert_eq!(first.try_get("a/2"), Err(StoreError::NotFound("a/2".into())));
-    assert_eq!(first.get("a/2", SHORT), Err(StoreError::TimedOut { key: "a/2".into(), waited: SHORT }));
+    assert_eq!(first.try_get("a/2"), Err(StoreError::NotFound("octant/a/2".into())));
+    assert_eq!(first.get("a/2", SHORT), Err(StoreError::TimedOut { key: "octant/a/2".into(), waited: SHORT }));
     // Who waits gets what comes later.
     let late = std::thread::scope(|scope| {
         let waiting = scope.spawn(|| first.get("a/2", LONG));
@@ -131,10 +131,10 @@ fn the_table_in_etcd_is_the_one_that_rank_0_would_serve() {
     });
     assert_eq!(late, b"two");
     second.replace("a/2", b"2").unwrap();
-    second.put("b", b"").unwrap();
+    second.put("z", b"").unwrap();
     let listed = first.list("a/").unwrap();
     assert_eq!(listed, [("a/1".to_string(), binary), ("a/2".to_string(), b"2".to_vec())]);
-    assert_eq!(first.list("b").unwrap(), [("b".to_string(), vec![])]);
+    assert_eq!(first.list("z").unwrap(), [("z".to_string(), vec![])]);
     // etcd takes values of 1.5 MiB at most, and says so.
     let error = first.put("large", &vec![0; 2 << 20]).unwrap_err().to_string();
     assert!(error.contains("etcd at 127.0.0.1") && error.contains("large"), "{error}");

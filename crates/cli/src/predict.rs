@@ -92,7 +92,7 @@ pub(crate) struct Arguments {
     /// score above --conf, or above 0.001 if that is not given
     #[arg(long, value_name = "FILE")]
     coco: Option<PathBuf>,
-    /// Image to image: larger images are cut into overlapping tiles of this side, so that they fit into memory [default: 1024]
+    /// Larger images are cut into overlapping tiles of this side [default: 1024 where images are made, whole images for detectors]
     #[arg(long)]
     tile: Option<usize>,
     /// Print one JSON object per image instead of CSV
@@ -170,7 +170,7 @@ fn options(arguments: &Arguments, network: &Network) -> Result<PredictOptions> {
         boxes,
         evaluated_boxes: arguments.coco.as_ref().map(|_| counted),
         side: arguments.size,
-        tile: arguments.tile.unwrap_or(PredictOptions::default().tile),
+        tile: arguments.tile,
     })
 }
 
@@ -249,7 +249,7 @@ fn refuse_ignored(arguments: &Arguments, network: &Network) -> Result<()> {
         of_boxes("labels", arguments.labels),
         of_boxes("coco", arguments.coco.is_some()),
         ("top", arguments.top.is_some(), &[TaskOutput::Classes], "networks that choose one class per image"),
-        ("tile", arguments.tile.is_some(), &[TaskOutput::Image], "networks that make images"),
+        ("tile", arguments.tile.is_some(), PredictOptions::TILED, "detectors and networks that make images"),
         ("output", arguments.output.is_some(), made, "networks that make images, masks or boxes"),
     ])?)
 }

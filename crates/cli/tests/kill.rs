@@ -9,7 +9,7 @@
 mod runs;
 
 use runs::{finish, traces, train_adapters, train_cyclegan, train_detector, train_instances, train_pix2pix};
-use runs::{train_pose, train_rotated, train_with};
+use runs::{train_labels, train_pose, train_rotated, train_semantic, train_set, train_with};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -74,6 +74,12 @@ fn a_detector_ended_at_random_moments_ends_the_same() {
 #[test]
 fn networks_for_masks_keypoints_and_rotated_boxes_ended_at_random_moments_end_the_same() {
     let runs: [fn(&Path, usize) -> Command; 3] = [train_instances, train_pose, train_rotated];
+    runs.into_iter().for_each(|train| ends_the_same(train, 2));
+}
+
+#[test]
+fn sets_of_boxes_labels_and_classes_per_pixel_ended_at_random_moments_end_the_same() {
+    let runs: [fn(&Path, usize) -> Command; 3] = [train_set, train_labels, train_semantic];
     runs.into_iter().for_each(|train| ends_the_same(train, 2));
 }
 

@@ -3,7 +3,10 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
-use octant_data::detection::{BoxForm, DetectionSet, convert, open};
+use octant_data::detection::{
+    BoxForm, DetectionSet, ImageTiles, apparent_kind, convert, convert_in_tiles, open, open_as,
+};
+use octant_data::detection::{LabelRule, has_part};
 use octant_data::readers::Split;
 use octant_data::{Dataset, LabelKind, SampleRng, Target, pack_once, synth};
 use std::collections::BTreeMap;
@@ -225,4 +228,104 @@ fn a_label_of_the_same_length_that_changed_was_not_noticed_in_packed_data() {
     std::fs::write(&label, "3 0.5 0.5 0.5 0.5\n").unwrap();
     assert_eq!(packed(0)[0].class, 3);
     assert_eq!(std::fs::read_dir(folder.path().join("kept")).unwrap().count(), 2);
+}
+
+/// A folder in DOTA's layout with a large and a small image.
+fn dota(folder: &Path) -> PathBuf {
+    let source = folder.join("dota");
+    let objects = "imagesource:GoogleEarth\ngsd:0.15\n\
+                   10.0 10.0 40.0 10.0 40.0 30.0 10.0 30.0 plane 0\n\
+                   200.0 40.0 220.0 60.0 200.0 80.0 180.0 60.0 small-vehicle 1\n\
+                   100 20 290 20 290 90 100 90 harbor 0\n";
+    for (part, name, [height, width], text) in [
+        ("train", "P0001", [100, 300], objects),
+        ("train", "P0002", [64, 64], "10 10 40 10 40 30 10 30 ship 0\n"),
+        ("val", "P0003", [64, 64], "imagesource:None\ngsd:null\n"),
+    ] {
+        let images = source.join(part).join("images");
+        let labels = source.join(part).join("labelTxt-v1.0/labelTxt");
+        [&images, &labels].into_iter().for_each(|folder| std::fs::create_dir_all(folder).unwrap());
+        let image = octant_imaging::Image::from_fn(height, width, 3, |row, column, _| (row + column) as u8);
+        octant_data::write_png_u8(images.join(format!("{name}.png")), &image).unwrap();
+        std::fs::write(labels.join(format!("{name}.txt")), text).unwrap();
+    }
+    source
+}
+
+#[test]
+fn dota_could_not_be_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = dota(folder.path());
+    assert_eq!(apparent_kind(&source), LabelKind::Corners);
+    assert!(has_part(&source, Split::Val, LabelKind::Corners) && !has_part(&source, Split::Test, LabelKind::Corners));
+    let set = open_as(&source, Split::Train, LabelRule::default(), LabelKind::Corners).unwrap();
+    // Weights that were trained on DOTA number its classes so.
+    assert_eq!((set.class_names().len(), set.class_names()[0].as_str()), (15, "plane"));
+    let of = |index: usize| set.images()[index].boxes.iter().map(|object| object.class).collect::<Vec<u32>>();
+    assert_eq!((of(0), of(1)), (vec![0, 10, 7], vec![1]));
+    let vehicle = set.images()[0].boxes[1].in_pixels(100, 300);
+    assert!(vehicle.detail.rectangle().is_some_and(|found| (found.size[0] - 800f64.sqrt()).abs() < 1e-3));
+    assert_eq!(open(&source, Split::Val).unwrap().most_boxes(), 0);
+    let out = folder.path().join("yolo");
+    let done = convert(&source, &out, BoxForm::Yolo, LabelKind::Corners).unwrap();
+    assert_eq!((done.images, done.boxes, done.dropped.len()), (3, 4, 0));
+    // Other names than DOTA's are numbered by name.
+    std::fs::write(source.join("train/labelTxt-v1.0/labelTxt/P0002.txt"), "10 10 40 10 40 30 10 30 kayak 0\n").unwrap();
+    let names = open(&source, Split::Train).unwrap().class_names().to_vec();
+    assert_eq!(names, ["harbor", "kayak", "plane", "small-vehicle"]);
+}
+
+#[test]
+fn lines_of_dota_that_cannot_be_used_are_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = dota(folder.path());
+    let text = "gsd:0.1\n10 10 40 10 40 30 10 30 ship 0\n10 10 40 10 40 30 10 30 ship 0\n10 10 40 10 ship 0\n\
+                a 10 40 10 40 30 10 30 ship 0\n10 10 40 30 40 10 10 30 ship 0\n10 10 40 10 140 30 10 30 ship 0\n\
+                10 10 nan 10 40 30 10 30 ship 0\n10 10 10 10 10 10 10 10 ship 0\n";
+    std::fs::write(source.join("train/labelTxt-v1.0/labelTxt/P0002.txt"), text).unwrap();
+    let set = open_as(&source, Split::Train, LabelRule::default(), LabelKind::Corners).unwrap();
+    assert_eq!(set.images()[1].boxes.len(), 1);
+    let dropped: Vec<(usize, &str)> =
+        set.dropped().iter().map(|label| (label.line.unwrap(), label.reason.as_str())).collect();
+    let expected = [
+        (3, "stands there twice"),
+        (4, "it has 6 words"),
+        (5, "not eight numbers"),
+        (6, "their lines cross"),
+        (7, "outside of the image"),
+        (8, "not a number"),
+        (9, "no area"),
+    ];
+    assert_eq!(dropped.len(), expected.len(), "{dropped:?}");
+    for ((line, reason), (expected_line, part)) in dropped.iter().zip(expected) {
+        assert!(*line == expected_line && reason.contains(part), "{line}: {reason}");
+    }
+}
+
+#[test]
+fn large_images_could_not_be_cut_into_tiles() {
+    let folder = tempfile::tempdir().unwrap();
+    let (source, out) = (dota(folder.path()), folder.path().join("tiles"));
+    let tiles: ImageTiles = "120,40".parse().unwrap();
+    let done = convert_in_tiles(&source, &out, BoxForm::Yolo, LabelKind::Corners, Some(tiles)).unwrap();
+    // The harbor is wider than what tiles share, and no tile has seven tenths of it.
+    assert_eq!((done.images, done.boxes, done.dropped.len()), (6, 4, 1), "{done:?}");
+    assert!(done.dropped[0].contains("1 objects are in no tile"), "{:?}", done.dropped);
+    let set = open_as(&done.opens, Split::Train, LabelRule::default(), LabelKind::Corners).unwrap();
+    let names: Vec<String> =
+        set.images().iter().map(|image| image.path.file_stem().unwrap().to_string_lossy().into_owned()).collect();
+    assert_eq!(
+        names,
+        ["P0001__120__0___0", "P0001__120__120___0", "P0001__120__180___0", "P0001__120__60___0", "P0002"]
+    );
+    // The vehicle lies at 180 to 220: in the second and the third tile of four.
+    let boxes: Vec<usize> = set.images().iter().map(|image| image.boxes.len()).collect();
+    assert_eq!(boxes, [1, 1, 1, 0, 1]);
+    let vehicle = set.images()[1].boxes[0].in_pixels(100, 120);
+    assert!((vehicle.x0 - 60.0).abs() < 1e-3 && (vehicle.y1 - 80.0).abs() < 1e-3, "{vehicle:?}");
+    let Ok(sample) = set.get(2) else { panic!("a tile is an image") };
+    assert_eq!((sample.image.dims(), sample.image.to_u8().pixel(0, 0)[0]), ([100, 120, 3], 180));
+    for wrong in ["", "8", "100,100", "100,", "a,2"] {
+        assert!(wrong.parse::<ImageTiles>().is_err(), "{wrong}");
+    }
 }

@@ -8,7 +8,7 @@ use octant_graph::{
     AttentionKernel, DType, Graph, GraphBuilder, HostTensor, KernelHint, LayerNormKernel, Node, Op, QuantizeKernel,
     Shape, ValueId,
 };
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// Two batch sizes without a common factor: a number that follows the batch is distinguished from one that does not.
 const BATCHES: [usize; 2] = [TRACED_BATCH, 3];
@@ -67,14 +67,10 @@ impl Network {
     {
         let [graph, other] = BATCHES.map(|batch| {
             let keeps = |hint: &KernelHint| options.keeps(hint);
-            Ok::<Graph, E>(prepared(&trace(batch)?, weights, options.half, keeps)?)
+            Ok::<Graph, E>(bound(&trace(batch)?, weights, options.half, keeps)?)
         });
-        let (graph, other) = (graph?, other?);
-        let is_same = graph.nodes().len() == other.nodes().len()
-            && graph.nodes().iter().zip(other.nodes()).all(|(a, b)| a.op.kind() == b.op.kind() && a.inputs == b.inputs);
-        if !is_same {
-            return Err(ExportError::Refused("the network has other operations for other batch sizes".into()).into());
-        }
+        let [graph, other] = fold_both(&graph?, &other?)?.map(|graph| simplified(&graph));
+        require_same(&graph, &other)?;
         Ok(Network { graph, other, batch: None })
     }
 
@@ -83,10 +79,11 @@ impl Network {
         let quantized = |graph: &Graph| {
             let activations: Vec<usize> = (0..graph.inputs().len()).collect();
             let made = passes::quantized(graph, &activations, ranges);
-            let made = made.map_err(|error| ExportError::Refused(error.to_string()))?;
-            Ok::<Graph, ExportError>(passes::dead_code(&fold(&made)?))
+            made.map_err(|error| ExportError::Refused(error.to_string()))
         };
-        Ok(Network { graph: quantized(&self.graph)?, other: quantized(&self.other)?, batch: self.batch })
+        let folded = fold_both(&quantized(&self.graph)?, &quantized(&self.other)?)?;
+        let [graph, other] = folded.map(|graph| passes::dead_code(&graph));
+        Ok(Network { graph, other, batch: self.batch })
     }
 
     /// The network for batches of one size instead of any.
@@ -133,10 +130,52 @@ pub(crate) fn prepared(
     half: bool,
     keeps: impl Fn(&KernelHint) -> bool,
 ) -> Result<Graph, ExportError> {
+    Ok(simplified(&fold(&bound(graph, weights, half, keeps)?, &HashSet::new())?))
+}
+
+/// The graph without calls but for those that are kept, with its weights as constants.
+fn bound(
+    graph: &Graph,
+    weights: &HashMap<String, HostTensor>,
+    half: bool,
+    keeps: impl Fn(&KernelHint) -> bool,
+) -> Result<Graph, ExportError> {
     let graph = passes::inline_unless(graph, keeps);
     let graph = if half { half::retyped(&graph)? } else { graph };
-    let folded = fold_channel_affines(&passes::simplify(&fold(&bind(&graph, weights)?)?));
-    Ok(passes::dead_code(&folded))
+    bind(&graph, weights)
+}
+
+fn simplified(graph: &Graph) -> Graph {
+    passes::dead_code(&fold_channel_affines(&passes::simplify(graph)))
+}
+
+/// Refuses two traces that differ in more than the lengths of dimensions.
+fn require_same(graph: &Graph, other: &Graph) -> Result<(), ExportError> {
+    let is_same = graph.nodes().len() == other.nodes().len()
+        && graph.nodes().iter().zip(other.nodes()).all(|(a, b)| a.op.kind() == b.op.kind() && a.inputs == b.inputs);
+    match is_same {
+        true => Ok(()),
+        false => Err(ExportError::Refused("the network has other operations for other batch sizes".into())),
+    }
+}
+
+/// [`fold`] for both traces. What has another length for another batch is left to the runtime.
+fn fold_both(graph: &Graph, other: &Graph) -> Result<[Graph; 2], ExportError> {
+    require_same(graph, other)?;
+    let mut varies = HashSet::new();
+    for (index, (a, b)) in graph.nodes().iter().zip(other.nodes()).enumerate() {
+        let mut outputs = a.outputs.iter().zip(&b.outputs);
+        if outputs.any(|(&a, &b)| graph.shape(a) != other.shape(b)) {
+            varies.insert(index);
+        }
+        if let (Op::Constant(first), Op::Constant(second)) = (&a.op, &b.op)
+            && (first.shape() != second.shape() || first.bytes()[..] != second.bytes()[..])
+        {
+            let layer = if a.path.is_empty() { "the network" } else { &*a.path };
+            return Err(ExportError::Refused(format!("{layer} has another constant for other batch sizes")));
+        }
+    }
+    Ok([fold(graph, &varies)?, fold(other, &varies)?])
 }
 
 /// The graph with some inputs as constants.
@@ -175,16 +214,17 @@ fn constant(
 }
 
 /// Computes whatever follows from constants alone: what a norm makes of its statistics, position embeddings, masks. Only
-/// repetitions stay: they would fill the file.
-fn fold(graph: &Graph) -> Result<Graph, ExportError> {
+/// repetitions stay, which would fill the file, and nodes that vary.
+fn fold(graph: &Graph, varies: &HashSet<usize>) -> Result<Graph, ExportError> {
     let mut builder = GraphBuilder::new();
     let mut values: HashMap<ValueId, ValueId> = HashMap::new();
     for (&input, name) in graph.inputs().iter().zip(graph.input_names()) {
         values.insert(input, builder.input(name, graph.shape(input).clone()));
     }
-    for node in graph.nodes().iter().filter(|node| !matches!(node.op, Op::Parameter { .. })) {
+    let nodes = graph.nodes().iter().enumerate();
+    for (index, node) in nodes.filter(|(_, node)| !matches!(node.op, Op::Parameter { .. })) {
         let inputs: Vec<ValueId> = node.inputs.iter().map(|input| values[input]).collect();
-        let results = folded(&builder, node, &inputs);
+        let results = if varies.contains(&index) { None } else { folded(&builder, node, &inputs) };
         if let (Op::Convert(DType::F16), Some([result])) = (&node.op, results.as_deref()) {
             half::require_range(&builder, inputs[0], result)?;
         }

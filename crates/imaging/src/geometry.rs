@@ -15,6 +15,14 @@ pub struct PixelWindow {
     pub width: usize,
 }
 
+/// Where tiles begin that cover a length: as few as possible, evenly spread, neighbors sharing at least `overlap`. A length that
+/// fits into a tile is one.
+pub fn tile_starts(length: usize, tile: usize, overlap: usize) -> Vec<usize> {
+    let Some(rest) = length.checked_sub(tile) else { return vec![0] };
+    let steps = rest.div_ceil(tile.saturating_sub(overlap).max(1));
+    (0..=steps).map(|step| rest * step / steps.max(1)).collect()
+}
+
 /// What pixels beyond the border are.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Border<T> {

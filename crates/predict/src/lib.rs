@@ -44,6 +44,7 @@ mod programs;
 mod raw;
 pub mod similarity;
 mod sources;
+mod tiled_objects;
 mod tiles;
 pub mod track;
 mod video;

@@ -2,20 +2,21 @@
 
 use crate::decode::{self, Decoder, Form, Preparation, PreparedImage};
 use crate::error::{Result, refusal, refuse};
-use crate::export::OutputKind;
+use crate::export::{OutputKind, PROTOTYPES};
 use crate::programs::{Key, Programs, RowShape};
 use crate::{Cancel, Layer, Network, NetworkFile, OnnxExport, Output, Prediction};
 use octant_data::decode::{self as files, Channels, DecodeOptions, read_image};
 use octant_graph::DType;
 use octant_imaging::Image;
 use octant_metrics::boxes::Suppression;
+use octant_recipe::TaskOutput;
 use octant_runtime::{Backend, MemoryPlan};
 use octant_tensor::HostTensor;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Images per run of a program, unless [`Predictor::warm_up`] compiled a larger one.
-const BATCH: usize = 8;
+pub(crate) const BATCH: usize = 8;
 
 /// What is predicted: a file, or an image that is in memory already.
 #[derive(Debug, Clone)]
@@ -59,14 +60,24 @@ pub struct PredictOptions {
     pub evaluated_boxes: Option<Suppression>,
     /// Detectors: the side of the square that images are fitted into; the one that the network was trained with if not given.
     pub side: Option<usize>,
-    /// Image to image: larger images are cut into overlapping tiles of this side.
-    pub tile: usize,
+    /// Larger images are cut into overlapping tiles of this side. If not given, networks that make images take
+    /// [`TILE`](PredictOptions::TILE), and detectors see the whole image.
+    pub tile: Option<usize>,
 }
 
 impl Default for PredictOptions {
     fn default() -> PredictOptions {
-        PredictOptions { boxes: Suppression::prediction(), evaluated_boxes: None, side: None, tile: 1024 }
+        PredictOptions { boxes: Suppression::prediction(), evaluated_boxes: None, side: None, tile: None }
     }
+}
+
+impl PredictOptions {
+    /// The side of tiles of networks that make images, if it is not given.
+    pub const TILE: usize = 1024;
+
+    /// The networks that see images in tiles.
+    pub const TILED: &[TaskOutput] =
+        &[TaskOutput::Image, TaskOutput::Boxes, TaskOutput::Instances, TaskOutput::Keypoints, TaskOutput::Rotated];
 }
 
 /// The memory that predictions need, in bytes.
@@ -138,6 +149,11 @@ impl Predictor {
         &self.preparation
     }
 
+    /// Which boxes are predicted.
+    pub(crate) fn options(&self) -> &PredictOptions {
+        &self.options
+    }
+
     /// Whether a detector's boxes need suppression.
     pub(crate) fn suppresses(&self) -> bool {
         matches!(self.preparation.decoder, Decoder::Boxes { suppresses: true, .. })
@@ -206,9 +222,10 @@ impl Predictor {
     /// Predictions for images that are in memory.
     pub fn predict_images(&self, images: &[Image<u8>], cancel: &Cancel) -> Result<Vec<Prediction>> {
         if let Form::Tiled { multiple, enlarges } = self.preparation.form {
+            let limit = self.options.tile.unwrap_or(PredictOptions::TILE);
             let whole = |image: &Image<u8>| {
                 self.check_channels(image)?;
-                let made = decode::tiled(image, [self.options.tile, multiple, enlarges], |tile| {
+                let made = decode::tiled(image, [limit, multiple, enlarges], |tile| {
                     cancel.check()?;
                     decode::image(&self.run(Layer::Prediction, tile.dims(), &[tile])?, 0)
                 })?;
@@ -216,6 +233,14 @@ impl Predictor {
             };
             return images.iter().map(whole).collect();
         }
+        if let (Some(tile), Decoder::Boxes { .. }) = (self.options.tile, &self.preparation.decoder) {
+            return images.iter().map(|image| self.predict_in_tiles(image, tile, cancel)).collect();
+        }
+        self.predict_whole(images, cancel)
+    }
+
+    /// Predictions for images that the network sees as wholes.
+    pub(crate) fn predict_whole(&self, images: &[Image<u8>], cancel: &Cancel) -> Result<Vec<Prediction>> {
         let prepared = images.iter().map(|image| self.prepare(image)).collect::<Result<Vec<_>>>()?;
         let mut predictions = Vec::with_capacity(images.len());
         // Images of one size share a program; nearly always that is all of them.
@@ -292,6 +317,19 @@ impl Predictor {
         Ok(Some((RowShape { layer, dtype: DType::F32, image }, kind.name())))
     }
 
+    /// What lies one after the other in a row of the results of [`tensor_rows`](Predictor::tensor_rows), whose dimensions are
+    /// `dims`, with the names that exported files have for it: rows and prototypes of detectors with masks, and else one output.
+    pub fn tensor_parts(&self, name: &'static str, dims: &[usize]) -> Vec<(&'static str, Vec<usize>)> {
+        let Decoder::Boxes { rows, .. } = &self.preparation.decoder else { return vec![(name, dims.to_vec())] };
+        let (maps, width) = (rows.prototypes(), rows.row().width());
+        let basis: usize = maps.iter().product();
+        if basis == 0 {
+            return vec![(name, dims.to_vec())];
+        }
+        let numbers = dims.iter().product::<usize>() - basis;
+        vec![(name, vec![numbers / width, width]), (PROTOTYPES, maps.to_vec())]
+    }
+
     /// Runs rows of one shape through the smallest program that takes them; one is compiled for exactly so many where there is
     /// none. The result has a row per slot of the program: those behind the given ones have no meaning.
     pub fn run_rows(&self, shape: &RowShape, rows: &[&[u8]]) -> Result<HostTensor> {
@@ -352,7 +390,7 @@ impl Predictor {
 }
 
 impl Prediction {
-    fn of(size: [usize; 2], output: Output) -> Prediction {
+    pub(crate) fn of(size: [usize; 2], output: Output) -> Prediction {
         Prediction { path: None, frame: None, size, output }
     }
 }

@@ -1,7 +1,7 @@
 //! Large images in overlapping tiles, whose results fade into each other.
 
 use octant_imaging::Image;
-use octant_imaging::geometry::{Border, PixelWindow, crop, pad_to};
+use octant_imaging::geometry::{Border, PixelWindow, crop, pad_to, tile_starts};
 
 /// Pixels that neighboring tiles share: more than most restoration networks look sideways.
 const OVERLAP: usize = 64;
@@ -26,10 +26,7 @@ impl Tiling {
 
     /// The first rows (or columns) of tiles along a side.
     fn starts(&self, axis: usize, side: usize) -> Vec<usize> {
-        let tile = self.tile[axis];
-        let Some(rest) = side.checked_sub(tile) else { return vec![0] };
-        let steps = rest.div_ceil((tile - self.overlap).max(1));
-        (0..=steps).map(|step| rest * step / steps.max(1)).collect()
+        tile_starts(side, self.tile[axis], self.overlap)
     }
 
     /// Runs every tile of an image; `enlarges` is how many times larger the results are.

@@ -106,6 +106,85 @@ fn files_predict_what_the_predictor_predicts() {
     }
 }
 
+/// Masks, keypoints, rotated boxes and sets of boxes.
+const OBJECTS: [&str; 5] = ["yolov8-tiny-seg", "yolo11-tiny-pose", "yolov8-tiny-obb", "rtdetrv2-tiny", "dfine-tiny"];
+
+#[test]
+fn masks_keypoints_rotated_boxes_and_sets_could_not_leave_as_rows() {
+    for (runtime, count) in [(PeerRuntime::OnnxRuntime, 3), (PeerRuntime::OpenVino, 3), (PeerRuntime::OpenVino, 1)] {
+        for name in OBJECTS {
+            let Some(found) = checked_in(runtime, name, &OnnxExport::default(), &SIZES[..count]) else { return };
+            assert_eq!((found.images, found.beyond_margin), (count, vec![]), "{name} {runtime:?}");
+            assert!(found.difference < 1e-4, "{name} {runtime:?}: {}", found.difference);
+        }
+    }
+}
+
+#[test]
+fn masks_keypoints_rotated_boxes_and_sets_after_suppression_are_those_of_the_predictor() {
+    let runtime = PeerRuntime::OnnxRuntime;
+    for (preprocessing, models) in [(false, &OBJECTS[..]), (true, &OBJECTS[..2])] {
+        for &name in models {
+            let boxes = Some(Suppression { score: 0.45, most: 20, ..Suppression::prediction() });
+            let options = OnnxExport { boxes, preprocessing, ..OnnxExport::default() };
+            // Random masks change where a pixel of a resized image is one gray level off; these sizes are only padded.
+            let is_exact = preprocessing && name == "yolov8-tiny-seg";
+            let sizes = if is_exact { &[[64, 64], [40, 64], [64, 33]][..] } else { &SIZES[..] };
+            let Some(found) = checked_in(runtime, name, &options, sizes) else { return };
+            assert_eq!(found.beyond_margin, Vec::<PathBuf>::new(), "{name} {runtime:?} {preprocessing}");
+            let most = if preprocessing { 1e-3 } else { 1e-4 };
+            assert!(found.difference < most, "{name} {runtime:?}: {found:?}");
+        }
+    }
+}
+
+#[test]
+fn an_image_without_objects_has_no_masks() {
+    for runtime in [PeerRuntime::OnnxRuntime, PeerRuntime::OpenVino] {
+        let boxes = Some(Suppression { score: 0.999, ..Suppression::prediction() });
+        let options = OnnxExport { boxes, preprocessing: true, ..OnnxExport::default() };
+        let Some(found) = checked_in(runtime, "yolov8-tiny-seg", &options, &SIZES[..2]) else { return };
+        assert_eq!((found.changed, found.changed_pixels), (0, 0), "{runtime:?}");
+    }
+}
+
+#[test]
+fn masks_keypoints_rotated_boxes_and_sets_could_not_leave_as_stablehlo() {
+    for name in OBJECTS {
+        let options = StablehloExport { batch: 3, ..StablehloExport::default() };
+        let Some(found) = checked_stablehlo(name, &options) else { return };
+        assert_eq!(found.beyond_margin, Vec::<PathBuf>::new(), "{name}");
+        assert!(found.difference < 1e-4, "{name}: {}", found.difference);
+    }
+    let boxes = Some(Suppression::prediction());
+    let options = StablehloExport { boxes, ..StablehloExport::default() };
+    let text = network("yolov8-tiny-seg").to_stablehlo(&options).err().unwrap().to_string();
+    assert!(text.contains("leave suppression away, or export it as ONNX"), "{text}");
+}
+
+#[test]
+fn outputs_of_objects_are_named_and_sized() {
+    let outputs = |name: &str, boxes: bool, preprocessing: bool| {
+        let boxes = boxes.then(|| Suppression { most: 7, ..Suppression::prediction() });
+        let options = OnnxExport { boxes, preprocessing, ..OnnxExport::default() };
+        let model = network(name).to_onnx(&options).unwrap();
+        model.outputs().iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    let plain = ["boxes f32[batch, 7, 4]", "scores f32[batch, 7]", "classes i64[batch, 7]"];
+    let single = ["boxes f32[7, 4]", "scores f32[7]", "classes i64[7]"];
+    let with = |plain: [&'static str; 3], last: &'static str| [&plain[..], &[last]].concat();
+    assert_eq!(
+        outputs("yolov8-tiny-seg", false, false),
+        ["rows f32[batch, 84, 46]", "prototypes f32[batch, 32, 16, 16]"]
+    );
+    assert_eq!(outputs("yolov8-tiny-seg", true, false), with(plain, "mask_logits f32[batch, 7, 16, 16]"));
+    assert_eq!(outputs("yolov8-tiny-seg", true, true), with(single, "masks u8[objects, height, width]"));
+    assert_eq!(outputs("yolov8-tiny-pose", true, false), with(plain, "keypoints f32[batch, 7, 17, 3]"));
+    assert_eq!(outputs("yolov8-tiny-pose", true, true), with(single, "keypoints f32[7, 17, 3]"));
+    assert_eq!(outputs("yolov8-tiny-obb", false, false), ["rows f32[batch, 84, 15]"]);
+    assert_eq!(outputs("yolov8-tiny-obb", true, true), with(single, "corners f32[7, 4, 2]"));
+}
+
 #[test]
 fn stablehlo_files_predict_what_the_predictor_predicts() {
     let jax = StablehloExport { container: StablehloContainer::JaxExport, ..StablehloExport::default() };

@@ -94,7 +94,7 @@ pub(crate) fn load(
         ..usual.boxes.clone()
     };
     refuse_box_rules(&boxes).map_err(refused)?;
-    let options = PredictOptions { boxes, side: size, tile: tile.unwrap_or(usual.tile), ..usual };
+    let options = PredictOptions { boxes, side: size, tile, ..usual };
     py.detach(|| {
         let network = opened(&opening, names.as_deref())?;
         let of_boxes = |name, is_given| {
@@ -110,7 +110,7 @@ pub(crate) fn load(
             of_boxes("iou", iou.is_some()),
             of_boxes("max_det", max_det.is_some()),
             of_boxes("size", size.is_some()),
-            ("tile", tile.is_some(), &[TaskOutput::Image], "networks that make images"),
+            ("tile", tile.is_some(), PredictOptions::TILED, "detectors and networks that make images"),
         ]);
         ignored.map_err(refused)?;
         let device = crate::library::device(device, threads)?;

@@ -331,7 +331,7 @@ class Loading(unittest.TestCase):
             (dict(source="resnet5o"), "resnet50"),
             (dict(source="runs/none-1"), "there is no runs/none-1"),
             (dict(source="resnet-tiny", weights="random", conf=0.5), "`conf` is for detectors"),
-            (dict(source="resnet-tiny", weights="random", tile=64), "`tile` is for networks that make images"),
+            (dict(source="resnet-tiny", weights="random", tile=64), "`tile` is for detectors and networks that make images"),
             (dict(source="yolov8-tiny", weights="random", conf=2.0), "shares from 0 to 1"),
             (dict(source="resnet-tiny", weights="random", checkpoint="best"), "among those of a run"),
             (dict(source="resnet-tiny", weights="random", precision="f8"), "bf16"),

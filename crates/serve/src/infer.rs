@@ -84,7 +84,9 @@ impl Desk {
             }
             (IMAGES, DataType::Bytes | DataType::Uint8) => {
                 let images = self.busy(|| images(&loaded, input)).await??;
-                outputs::tensors(&self.predictions(model, &loaded, images, deadline).await?)?
+                let predictions = self.predictions(model, &loaded, images, deadline).await?;
+                let output = loaded.predictor.network().output().map_err(|error| Refusal::of(&error))?;
+                self.busy(|| outputs::tensors(&predictions, output)).await??
             }
             (name, datatype) => {
                 return Err(invalid!(
@@ -147,20 +149,28 @@ impl Desk {
         let rows = self.busy(|| rows_of(bytes, &shape, loaded.channels_first)).await??;
         let results = self.rows(model, loaded, shape, rows, deadline).await?;
         let dims = results.first().map(|part| part.result.dims()[1..].to_vec()).unwrap_or_default();
-        let mut packed = Vec::with_capacity(count * dims.iter().product::<usize>() * 4);
+        let parts = loaded.predictor.tensor_parts(name, &dims);
+        let mut packed: Vec<Vec<u8>> = parts.iter().map(|_| Vec::new()).collect();
         for (result, row) in results.iter().flat_map(Part::rows) {
             let bytes = result.bytes();
             let row_bytes = bytes.len() / result.dims()[0].max(1);
-            let row = &bytes[row * row_bytes..][..row_bytes];
-            match dims[..] {
-                [height, width, channels] if loaded.channels_first => {
-                    channels_first(row, [height, width, channels], &mut packed)
+            let mut row = &bytes[row * row_bytes..][..row_bytes];
+            for ((_, dims), packed) in parts.iter().zip(&mut packed) {
+                let (part, rest) = row.split_at(4 * dims.iter().product::<usize>());
+                row = rest;
+                match dims[..] {
+                    [height, width, channels] if loaded.channels_first => {
+                        channels_first(part, [height, width, channels], packed)
+                    }
+                    _ => packed.extend_from_slice(part),
                 }
-                _ => packed.extend_from_slice(row),
             }
         }
-        let shape = std::iter::once(count).chain(outside(&dims, loaded.channels_first)).collect();
-        Ok(vec![Tensor { name: name.into(), datatype: DataType::Fp32, shape, data: Data::Raw(packed.into()) }])
+        let tensor = |((name, dims), packed): ((&str, Vec<usize>), Vec<u8>)| {
+            let shape = std::iter::once(count).chain(outside(&dims, loaded.channels_first)).collect();
+            Tensor { name: name.into(), datatype: DataType::Fp32, shape, data: Data::Raw(packed.into()) }
+        };
+        Ok(parts.into_iter().zip(packed).map(tensor).collect())
     }
 
     /// Rows through batches; a request of more rows than a batch takes is several jobs.

@@ -83,8 +83,10 @@ impl Loaded {
                 TensorSpec::new(name, DataType::Fp32, &dims)
             };
             inputs.insert(0, spec(TENSORS, &shape.image));
-            if !outputs.iter().any(|output| output.name == name) {
-                outputs.push(spec(name, &dims));
+            for (name, dims) in predictor.tensor_parts(name, &dims) {
+                if !outputs.iter().any(|output| output.name == name) {
+                    outputs.push(spec(name, &dims));
+                }
             }
         }
         Ok(Loaded { predictor, version, tensors, channels_first, inputs, outputs, plans })

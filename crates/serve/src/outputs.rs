@@ -2,12 +2,15 @@
 
 use crate::error::{Reason, Refusal, invalid};
 use crate::protocol::{Data, DataType, Tensor, TensorSpec};
+use octant_data::ObjectDetail;
 use octant_imaging::Image;
-use octant_predict::{Output, PredictError, Prediction, Predictor};
+use octant_predict::{Boxes, Output, PredictError, Prediction, Predictor};
 use octant_recipe::TaskOutput;
 
 /// How many of the likeliest classes are listed.
 const TOP: usize = 5;
+/// The most bytes of masks in a response.
+const LARGEST_MASKS: usize = 256 << 20;
 /// The class of rows that hold no box.
 const NO_CLASS: i64 = -1;
 
@@ -32,20 +35,21 @@ pub(crate) fn specs(predictor: &Predictor) -> Result<Vec<TensorSpec>, PredictErr
         ],
         TaskOutput::Values => vec![spec("values", DataType::Fp32, &[any, Some(count)])],
         TaskOutput::Mask => vec![spec("mask", DataType::Uint8, &[any, any, any])],
-        output @ (TaskOutput::Instances | TaskOutput::Keypoints | TaskOutput::Rotated) => {
-            let what = output.labels().map(octant_data::LabelKind::name).unwrap_or_default();
-            let problem = format!(
-                "{} predicts {what} of objects, which the server's responses do not hold yet",
-                network.recipe.model
-            );
-            return Err(PredictError::Refused(problem));
+        output @ (TaskOutput::Boxes | TaskOutput::Instances | TaskOutput::Keypoints | TaskOutput::Rotated) => {
+            let mut outputs = vec![
+                spec("boxes", DataType::Fp32, &[any, any, Some(4)]),
+                spec("scores", DataType::Fp32, &[any, any]),
+                spec("classes", DataType::Int64, &[any, any]),
+                spec("labels", DataType::Bytes, &[any, any]),
+            ];
+            match output {
+                TaskOutput::Instances => outputs.push(spec("masks", DataType::Uint8, &[any; 4])),
+                TaskOutput::Keypoints => outputs.push(spec("keypoints", DataType::Fp32, &[any, any, any, Some(3)])),
+                TaskOutput::Rotated => outputs.push(spec("corners", DataType::Fp32, &[any, any, Some(4), Some(2)])),
+                _ => (),
+            }
+            outputs
         }
-        TaskOutput::Boxes => vec![
-            spec("boxes", DataType::Fp32, &[any, any, Some(4)]),
-            spec("scores", DataType::Fp32, &[any, any]),
-            spec("classes", DataType::Int64, &[any, any]),
-            spec("labels", DataType::Bytes, &[any, any]),
-        ],
         TaskOutput::Image => vec![spec("image", DataType::Uint8, &[any, any, any, Some(predictor.channels())])],
     })
 }
@@ -59,7 +63,7 @@ fn strings(texts: Vec<String>) -> Data {
 }
 
 /// The outputs for the predictions of a request, which are of one network.
-pub(crate) fn tensors(predictions: &[Prediction]) -> Result<Vec<Tensor>, Refusal> {
+pub(crate) fn tensors(predictions: &[Prediction], output: TaskOutput) -> Result<Vec<Tensor>, Refusal> {
     let count = predictions.len();
     let mixed = || Refusal::new(Reason::Failed, "the network returned predictions of several kinds");
     match predictions.first().map(|prediction| &prediction.output) {
@@ -104,7 +108,7 @@ pub(crate) fn tensors(predictions: &[Prediction]) -> Result<Vec<Tensor>, Refusal
             }
             Ok(vec![tensor("values", DataType::Fp32, &[count, first.values.len()], Data::of_f32s(&all))])
         }
-        Some(Output::Boxes(_)) => boxes(predictions),
+        Some(Output::Boxes(_)) => boxes(predictions, output),
         Some(Output::Mask(first)) => {
             let masks = predictions.iter().map(|prediction| match &prediction.output {
                 Output::Mask(mask) => Some(mask.levels()),
@@ -138,7 +142,7 @@ fn stacked(images: Vec<&Image<u8>>) -> Result<Data, Refusal> {
 }
 
 /// Boxes by descending score. Images with fewer than the others have rows of zeros with class -1 behind theirs.
-fn boxes(predictions: &[Prediction]) -> Result<Vec<Tensor>, Refusal> {
+fn boxes(predictions: &[Prediction], output: TaskOutput) -> Result<Vec<Tensor>, Refusal> {
     let shown = predictions.iter().map(|prediction| match &prediction.output {
         Output::Boxes(boxes) => Some(boxes),
         _ => None,
@@ -160,10 +164,70 @@ fn boxes(predictions: &[Prediction]) -> Result<Vec<Tensor>, Refusal> {
         }
     }
     let count = predictions.len();
-    Ok(vec![
+    let plain = vec![
         tensor("boxes", DataType::Fp32, &[count, most, 4], Data::of_f32s(&corners)),
         tensor("scores", DataType::Fp32, &[count, most], Data::of_f32s(&scores)),
         tensor("classes", DataType::Int64, &[count, most], Data::of_i64s(&classes)),
         tensor("labels", DataType::Bytes, &[count, most], strings(labels)),
-    ])
+    ];
+    Ok(plain.into_iter().chain(details(predictions, &shown, most, output)?).collect())
+}
+
+/// What else is predicted of boxes; zeros behind the last one of an image.
+fn details(
+    predictions: &[Prediction],
+    shown: &[&Boxes],
+    most: usize,
+    output: TaskOutput,
+) -> Result<Option<Tensor>, Refusal> {
+    let count = shown.len();
+    let all = || shown.iter().flat_map(|boxes| (0..most).map(|row| boxes.details.get(row)));
+    let numbers = |of: fn(&ObjectDetail) -> Vec<f64>, length: usize| {
+        let row = |detail: Option<&ObjectDetail>| {
+            let mut numbers = detail.map(of).unwrap_or_default();
+            numbers.resize(length, 0.0);
+            numbers
+        };
+        Data::of_f32s(&all().flat_map(row).map(|number| number as f32).collect::<Vec<f32>>())
+    };
+    Ok(match output {
+        TaskOutput::Keypoints => {
+            let points = all().flatten().find_map(|detail| match detail {
+                ObjectDetail::Keypoints(points) => Some(points.len()),
+                _ => None,
+            });
+            let points = points.unwrap_or(0);
+            let of = |detail: &ObjectDetail| match detail {
+                ObjectDetail::Keypoints(points) => points.iter().flatten().copied().collect(),
+                _ => vec![],
+            };
+            let data = numbers(of, 3 * points);
+            Some(tensor("keypoints", DataType::Fp32, &[count, most, points, 3], data))
+        }
+        TaskOutput::Rotated => {
+            let of = |detail: &ObjectDetail| match detail {
+                ObjectDetail::Rotated(rectangle) => rectangle.corners().iter().flatten().copied().collect(),
+                _ => vec![],
+            };
+            Some(tensor("corners", DataType::Fp32, &[count, most, 4, 2], numbers(of, 8)))
+        }
+        TaskOutput::Instances => {
+            let [height, width] = predictions.first().map(|prediction| prediction.size).unwrap_or_default();
+            if predictions.iter().any(|prediction| prediction.size != [height, width]) {
+                return Err(invalid!("the images have several sizes, and so have their masks; send one per request"));
+            }
+            let bytes = count * most * height * width;
+            if bytes > LARGEST_MASKS {
+                let mib = bytes >> 20;
+                return Err(invalid!("{most} masks of {height}×{width} are {mib} MiB; /predict returns them as runs"));
+            }
+            let mut pixels = vec![0; bytes];
+            for (place, detail) in pixels.chunks_exact_mut((height * width).max(1)).zip(all()) {
+                let Some(ObjectDetail::Mask(mask)) = detail else { continue };
+                place.iter_mut().zip(mask.pixels()).for_each(|(pixel, is_marked)| *pixel = u8::from(is_marked) * 255);
+            }
+            Some(tensor("masks", DataType::Uint8, &[count, most, height, width], Data::Raw(pixels.into())))
+        }
+        _ => None,
+    })
 }

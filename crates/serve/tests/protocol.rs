@@ -3,7 +3,9 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 
 use crate::support::*;
-use octant_predict::Output;
+use octant_data::ObjectDetail;
+use octant_predict::{Output, PredictOptions, Predictor, Suppression};
+use octant_serve::ModelSource;
 use serde_json::{Value, json};
 
 fn f32s(bytes: &[u8]) -> Vec<f32> {
@@ -128,6 +130,53 @@ fn boxes_masks_and_images_of_any_size_are_served() {
             other => panic!("{other:?}"),
         }
     }
+}
+
+#[test]
+fn networks_with_masks_keypoints_and_rotated_boxes_were_refused() {
+    let device = cpu();
+    let boxes = Suppression { score: 1e-5, most: 4, ..Suppression::prediction() };
+    let shown = PredictOptions { boxes, ..PredictOptions::default() };
+    let models = [("masks", "yolov8-tiny-seg"), ("keypoints", "yolov8-tiny-pose"), ("corners", "yolov8-tiny-obb")];
+    let named = |(name, model): &(&str, &str)| ModelSource { options: shown.clone(), ..source(name, model, 1) };
+    let server = start(models.iter().map(named).collect(), &device, options());
+    let address = server.endpoint().address;
+    let image = octant_imaging::Image::from_fn(70, 52, 3, |row, column, _| (row * 3 + column * 2) as u8);
+    for (name, model) in models {
+        let predictor = Predictor::new(network(model, 1), &device, shown.clone()).unwrap();
+        let prediction = predictor.predict([image.clone()]).unwrap().swap_remove(0);
+        let plain = post(address, &format!("/predict?model={name}"), &[], &png(&image));
+        assert_eq!(String::from_utf8_lossy(&plain.body), Value::Object(prediction.json(1)).to_string(), "{name}");
+        let Output::Boxes(boxes) = &prediction.output else { panic!("it detects") };
+        assert_eq!(boxes.details.len(), 4, "{name}");
+        let numbers = |numbers: Vec<f64>| numbers.iter().flat_map(|number| (*number as f32).to_le_bytes()).collect();
+        let packed = |detail: &ObjectDetail| -> Vec<u8> {
+            match detail {
+                ObjectDetail::Mask(mask) => mask.pixels().iter().map(|is_marked| u8::from(*is_marked) * 255).collect(),
+                ObjectDetail::Keypoints(points) => numbers(points.concat()),
+                ObjectDetail::Rotated(rectangle) => numbers(rectangle.corners().concat()),
+                other => panic!("{other:?}"),
+            }
+        };
+        let expected: Vec<u8> = boxes.details.iter().flat_map(packed).collect();
+        let response = infer(address, name, "image", "UINT8", &[1, 70, 52, 3], image.values());
+        assert!(response.behind().ends_with(&expected), "{name}");
+        let head = &response.body[..response.body.len() - response.behind().len()];
+        let head: Value = serde_json::from_slice(head).unwrap();
+        let shape = match name {
+            "masks" => json!([1, 4, 70, 52]),
+            "keypoints" => json!([1, 4, 17, 3]),
+            _ => json!([1, 4, 4, 2]),
+        };
+        assert_eq!((&head["outputs"][4]["name"], &head["outputs"][4]["shape"]), (&json!(name), &shape));
+    }
+    let response = infer(address, "masks", "images", "FP32", &[2, 3, 64, 64], &bytes_of(&vec![0.25; 2 * 3 * 64 * 64]));
+    let head = &response.body[..response.body.len() - response.behind().len()];
+    let head: Value = serde_json::from_slice(head).unwrap();
+    let outputs = head["outputs"].as_array().unwrap();
+    assert_eq!((&outputs[0]["name"], &outputs[0]["shape"]), (&json!("rows"), &json!([2, 84, 39])));
+    assert_eq!((&outputs[1]["name"], &outputs[1]["shape"]), (&json!("prototypes"), &json!([2, 32, 16, 16])));
+    assert_eq!(response.behind().len(), 4 * 2 * (84 * 39 + 32 * 16 * 16));
 }
 
 #[test]

@@ -4,7 +4,7 @@ mod details;
 mod found;
 mod watcher;
 
-pub use found::{DetectedRows, FoundObject, PlacedOriginal};
+pub use found::{DetectedRows, FoundObject, PlacedOriginal, mask_of_logits};
 
 use crate::{Inputs, Metric, Normalize, Observer, Outcome, Task, TrainError, normalized};
 use octant_data::{Batch, Position, SampleRng, Targets};
@@ -122,6 +122,15 @@ impl Detect {
         Cells::new(images.trace(), [images.dim(1), images.dim(2)], &head.strides)
     }
 
+    /// What the network makes of images alone, and how it is read.
+    fn computed(&self, cx: &Context, images: &Tensor) -> (Vec<Tensor>, DetectorHead, Cells) {
+        let images = normalized(images, &self.normalize).convert(cx.precision().dtype());
+        let raw = self.model.outputs(&cx.root(), &images, false);
+        let head = self.head();
+        let cells = self.cells(&images, &head);
+        (raw, head, cells)
+    }
+
     /// What is minimized, and its parts in the order of [`details::loss_names`]. `epoch` is a scalar.
     fn loss(
         &self,
@@ -164,31 +173,40 @@ impl Detect {
     /// Corners in pixels, scores and details, `[n, cells, 4 + classes + details]`. Where details are coefficients of masks,
     /// their prototypes follow, all numbers of an image in one row: `[n, 1, numbers]`. [`DetectedRows`] reads them.
     fn predictions(&self, head: &DetectorHead, cells: &Cells, raw: &[Tensor]) -> Tensor {
+        let mut parts = self.parts(head, cells, raw);
+        if parts.len() == 1 {
+            return parts.remove(0);
+        }
+        let flat = |part: &Tensor| part.reshape(&[part.dim(0), 1, part.shape().elements() / part.dim(0)]);
+        Tensor::concatenate(&parts.iter().map(flat).collect::<Vec<_>>(), 2)
+    }
+
+    /// The rows, and behind them the prototypes of masks.
+    fn parts(&self, head: &DetectorHead, cells: &Cells, raw: &[Tensor]) -> Vec<Tensor> {
         let bins = match head.code {
             BoxCode::Distances { bins } => bins,
             BoxCode::CenterSize => {
                 let (boxes, scores) = transport_predictions(cells, &raw[0]);
-                return Tensor::concatenate(&[boxes.corners(), scores], 2);
+                return vec![Tensor::concatenate(&[boxes.corners(), scores], 2)];
             }
             BoxCode::Shares { .. } => {
                 let (boxes, scores) = set_predictions(cells, &raw[raw.len() - 1]);
-                return Tensor::concatenate(&[boxes.corners(), scores], 2);
+                return vec![Tensor::concatenate(&[boxes.corners(), scores], 2)];
             }
         };
         let pieces = Head::new(cells, &raw[usize::from(head.one_to_one)], bins, head.detail.columns());
         let (corners, scores) = (pieces.pixels(cells).corners(), pieces.scores.logistic());
+        let joined =
+            |details: &[Tensor]| Tensor::concatenate(&[&[corners.clone(), scores.clone()], details].concat(), 2);
         match head.detail {
-            CellDetail::None => Tensor::concatenate(&[corners, scores], 2),
+            CellDetail::None => vec![joined(&[])],
             CellDetail::Keypoints { columns, .. } => {
-                Tensor::concatenate(&[corners, scores, keypoints_in_pixels(cells, &pieces.details, columns)], 2)
+                vec![joined(&[keypoints_in_pixels(cells, &pieces.details, columns)])]
             }
-            CellDetail::Angle => details::rotated_predictions(&pieces.rotated(cells).scaled(&cells.stride), scores),
-            CellDetail::Mask { .. } => {
-                let rows = Tensor::concatenate(&[corners, scores, pieces.details], 2);
-                let n = rows.dim(0);
-                let flat = |tensor: &Tensor| tensor.reshape(&[n, 1, tensor.shape().elements() / n]);
-                Tensor::concatenate(&[flat(&rows), flat(&raw[raw.len() - 1])], 2)
+            CellDetail::Angle => {
+                vec![details::rotated_predictions(&pieces.rotated(cells).scaled(&cells.stride), scores)]
             }
+            CellDetail::Mask { .. } => vec![joined(&[pieces.details]), raw[raw.len() - 1].clone()],
         }
     }
 
@@ -334,10 +352,13 @@ impl Task for Detect {
     }
 
     fn predict(&self, cx: &Context, images: &Tensor) -> Tensor {
-        let images = normalized(images, &self.normalize).convert(cx.precision().dtype());
-        let raw = self.model.outputs(&cx.root(), &images, false);
-        let head = self.head();
-        self.predictions(&head, &self.cells(&images, &head), &raw)
+        let (raw, head, cells) = self.computed(cx, images);
+        self.predictions(&head, &cells, &raw)
+    }
+
+    fn predicted_parts(&self, cx: &Context, images: &Tensor) -> Vec<Tensor> {
+        let (raw, head, cells) = self.computed(cx, images);
+        self.parts(&head, &cells, &raw)
     }
 
     fn head_paths(&self) -> Vec<String> {

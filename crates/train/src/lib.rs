@@ -37,7 +37,7 @@ mod translate;
 mod values;
 
 pub use classify::Classify;
-pub use detect::{Detect, DetectedRows, FoundObject, PlacedOriginal};
+pub use detect::{Detect, DetectedRows, FoundObject, PlacedOriginal, mask_of_logits};
 pub use error::TrainError;
 pub use evaluate::{Evaluator, Predictor};
 pub use in_flight::InFlight;

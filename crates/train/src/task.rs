@@ -60,6 +60,11 @@ pub trait Task: Send + Sync + 'static {
     /// What is predicted from images alone: class probabilities, masks, values.
     fn predict(&self, cx: &Context, images: &Tensor) -> Tensor;
 
+    /// The same as it is before it is joined into one tensor, for files that have an output for each part.
+    fn predicted_parts(&self, cx: &Context, images: &Tensor) -> Vec<Tensor> {
+        vec![self.predict(cx, images)]
+    }
+
     /// Images that show what was learned so far, of a batch of these inputs: named columns of bytes, `[n, h, w, c]`. The run
     /// draws them for a few validation images after every validation; the column `output` is also shown over time.
     fn samples(&self, cx: &Context, batch: &[Tensor]) -> Vec<(&'static str, Tensor)> {

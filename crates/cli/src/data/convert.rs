@@ -4,14 +4,14 @@ use crate::output::{Json, count};
 use crate::{Ending, fetching};
 use anyhow::{Result, bail};
 use octant_data::LabelKind;
-use octant_data::detection::{BoxForm, convert};
+use octant_data::detection::{BoxForm, ImageTiles, convert_in_tiles};
 use serde_json::json;
 use std::path::PathBuf;
 
 /// Write a data set of boxes or outlines in another form; its images are copied, the source stays as it is
 #[derive(clap::Args)]
 pub(super) struct Arguments {
-    /// A .yaml file of Ultralytics' form, a COCO .json file, or a folder with either or with Annotations/*.xml
+    /// A .yaml file of Ultralytics' form, a COCO .json file, or a folder with either, with Annotations/*.xml or with DOTA's labelTxt/
     source: PathBuf,
     /// The folder to write into; it must be new or empty
     out: PathBuf,
@@ -23,6 +23,9 @@ pub(super) struct Arguments {
     /// names them, else boxes, if not given; outlines for masks
     #[arg(long, value_name = "KIND")]
     labels: Option<LabelKind>,
+    /// Cut larger images into tiles of SIDE pixels that share OVERLAP or more, a fifth of the side if not given
+    #[arg(long, value_name = "SIDE[,OVERLAP]")]
+    tiles: Option<ImageTiles>,
     /// Labels listed that are left out
     #[arg(long, default_value_t = 20)]
     show: usize,
@@ -41,7 +44,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Ending> {
         None if to_masks => LabelKind::Outlines,
         labels => super::opened::kind_of(&source, labels).unwrap_or_default(),
     };
-    let done = convert(&source, &arguments.out, arguments.to, kind)?;
+    let done = convert_in_tiles(&source, &arguments.out, arguments.to, kind, arguments.tiles)?;
     let opens = done.opens.display();
     if arguments.json {
         Json::line(json!({

@@ -43,6 +43,34 @@ pub fn train_rotated(out: &Path, workers: usize) -> Command {
     train_objects(["demo-obb", "yolov8-tiny-obb"], out, workers)
 }
 
+/// `octant train` of a tiny detector that predicts a set of boxes, with noise beside its queries.
+pub fn train_set(out: &Path, workers: usize) -> Command {
+    let mut command = train_objects(["demo-detect", "dfine-tiny"], out, workers);
+    // As many as there are queries.
+    command.args(["--set", "max_boxes=20"]);
+    command
+}
+
+/// `octant train` of several labels per image, in balanced order.
+pub fn train_labels(out: &Path, workers: usize) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_octant"));
+    command.args(["train", "demo-multilabel", "--model", "resnet-tiny", "--json", "--threads", "1"]);
+    command.args(["--workers", &workers.to_string(), "--batch-size", "8", "--epochs", "3"]);
+    command.args(["--set", "data.train=64", "--set", "data.test=16", "--set", "sampling=\"balanced\""]);
+    command.args(["--checkpoint-every", "3", "--out"]).arg(out);
+    command
+}
+
+/// `octant train` of a class per pixel.
+pub fn train_semantic(out: &Path, workers: usize) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_octant"));
+    command.args(["train", "demo-semantic", "--model", "deeplabv3-tiny", "--json", "--threads", "1"]);
+    command.args(["--workers", &workers.to_string(), "--batch-size", "4", "--epochs", "3"]);
+    command.args(["--set", "data.train=24", "--set", "data.test=8", "--loss", "cross-entropy + dice"]);
+    command.args(["--checkpoint-every", "3", "--out"]).arg(out);
+    command
+}
+
 fn train_objects([recipe, model]: [&str; 2], out: &Path, workers: usize) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_octant"));
     command.args(["train", recipe, "--model", model, "--json", "--threads", "1"]);

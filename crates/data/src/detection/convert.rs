@@ -1,14 +1,18 @@
 //! From one form of labeled objects to another. The images are copied as they are; the source is only read.
 
 use super::convert_masks::convert_to_masks;
+use super::convert_tiles::{ImageTiles, in_tile};
 use super::{DetectionSet, LabelRule, LabeledImage, RelativeBox, has_part, open_as};
-use crate::decode::{DecodeOptions, read_image};
+use crate::decode::{DecodeOptions, announced_size, read_image};
 use crate::listing::Split;
-use crate::{DataError, Dataset, Detail, KeypointLayout, LabelKind};
+use crate::{DataError, Dataset, Detail, KeypointLayout, LabelKind, write_png_u8};
+use octant_imaging::Image;
+use octant_imaging::geometry::{PixelWindow, crop};
 use octant_imaging::rle::Rle;
 use serde_json::{Value, json};
 use std::collections::HashSet;
 use std::fmt::Write as _;
+use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
@@ -55,11 +59,36 @@ pub struct Converted {
 /// A part under the name that its files get.
 struct Part {
     name: &'static str,
-    images: Vec<(LabeledImage, String)>,
+    images: Vec<(WrittenImage, String)>,
+}
+
+/// An image, or a tile of it with the labels in it.
+struct WrittenImage {
+    labeled: LabeledImage,
+    tile: Option<PixelWindow>,
+}
+
+impl Deref for WrittenImage {
+    type Target = LabeledImage;
+
+    fn deref(&self) -> &LabeledImage {
+        &self.labeled
+    }
 }
 
 /// Writes the data set at `source` in another form into `out`, which must be empty or new. Labels keep what they say of that kind.
 pub fn convert(source: &Path, out: &Path, form: BoxForm, kind: LabelKind) -> Result<Converted, DataError> {
+    convert_in_tiles(source, out, form, kind, None)
+}
+
+/// The same with large images cut into tiles. An object belongs to the tiles that have seven tenths of it or more.
+pub fn convert_in_tiles(
+    source: &Path,
+    out: &Path,
+    form: BoxForm,
+    kind: LabelKind,
+    tiles: Option<ImageTiles>,
+) -> Result<Converted, DataError> {
     if form == BoxForm::Voc && kind != LabelKind::Boxes {
         let problem = format!("Pascal VOC's files have boxes and no {}; choose yolo or coco", kind.name());
         return Err(DataError::request(problem));
@@ -72,6 +101,9 @@ pub fn convert(source: &Path, out: &Path, form: BoxForm, kind: LabelKind) -> Res
             let problem = format!("masks are drawn from outlines, not from {}; choose --labels outlines", kind.name());
             return Err(DataError::request(problem));
         }
+        if tiles.is_some() {
+            return Err(DataError::request("masks are written whole; choose yolo, coco or voc for tiles"));
+        }
         return convert_to_masks(source, out);
     }
     let open = |part| open_as(source, part, LabelRule::DropLabel, kind);
@@ -83,7 +115,18 @@ pub fn convert(source: &Path, out: &Path, form: BoxForm, kind: LabelKind) -> Res
     let mut written = Vec::new();
     for (name, set) in &sets {
         result.dropped.extend(set.dropped().iter().map(ToString::to_string));
-        written.push(Part { name, images: numbered(set, &names, &mut taken)? });
+        let images = numbered(set, &names, &mut taken)?;
+        let whole = images.into_iter().map(|(labeled, name)| (WrittenImage { labeled, tile: None }, name));
+        let images = match tiles {
+            None => whole.collect(),
+            Some(tiles) => in_tiles(whole, tiles, &mut result.dropped)?,
+        };
+        written.push(Part { name, images });
+    }
+    if tiles.is_some() {
+        // Tiles have numbers of their own.
+        let images = written.iter_mut().flat_map(|part| &mut part.images);
+        images.zip(1..).for_each(|((image, _), id)| image.labeled.id = id);
     }
     result.dropped.sort();
     result.dropped.dedup();
@@ -145,6 +188,37 @@ fn numbered(
         .collect()
 }
 
+/// The tiles of images, each as a PNG file named after its image and the place of its corner.
+fn in_tiles(
+    images: impl Iterator<Item = (WrittenImage, String)>,
+    tiles: ImageTiles,
+    dropped: &mut Vec<String>,
+) -> Result<Vec<(WrittenImage, String)>, DataError> {
+    let mut written = Vec::new();
+    for (image, name) in images {
+        let (height, width) = announced_size(&image.path)?;
+        let windows = tiles.windows([height, width]);
+        if windows.len() == 1 {
+            written.push((image, name));
+            continue;
+        }
+        let stem = Path::new(&name).file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        let mut kept = vec![false; image.boxes.len()];
+        for window in windows {
+            let boxes = in_tile(&image, [height, width], &window, &mut kept);
+            let name = format!("{stem}__{}__{}___{}.png", tiles.side, window.left, window.top);
+            let labeled = LabeledImage { boxes, ground_truth: None, ..image.labeled.clone() };
+            written.push((WrittenImage { labeled, tile: Some(window) }, name));
+        }
+        let lost = kept.iter().filter(|is_kept| !**is_kept).count();
+        if lost > 0 {
+            let path = image.path.display();
+            dropped.push(format!("{path}: {lost} objects are in no tile by seven tenths; a larger overlap keeps them"));
+        }
+    }
+    Ok(written)
+}
+
 /// A name that no other image has, and the ending.
 pub(super) fn file_names(path: &Path, taken: &mut HashSet<String>) -> [String; 2] {
     let [stem, ending] =
@@ -161,13 +235,29 @@ fn write(path: &Path, text: &str) -> Result<(), DataError> {
     std::fs::write(path, text).map_err(|error| DataError::write(path, error))
 }
 
+/// Copies an image, or writes a tile of it. `last` is the image that was decoded before, which has the next tile as well.
+fn put(image: &WrittenImage, to: &Path, last: &mut Option<(PathBuf, Image<u8>)>) -> Result<(), DataError> {
+    let Some(window) = image.tile else { return copy(image, to) };
+    if last.as_ref().is_none_or(|(path, _)| *path != image.path) {
+        let options = DecodeOptions { eight_bits: true, ..DecodeOptions::default() };
+        *last = Some((image.path.clone(), read_image(&image.path, &options)?.to_u8()));
+    }
+    match last {
+        Some((_, whole)) => write_png_u8(to, &crop(whole, window)),
+        None => Ok(()),
+    }
+}
+
 pub(super) fn copy(image: &LabeledImage, to: &Path) -> Result<(), DataError> {
     let copied = std::fs::read(&image.path).map_err(|error| DataError::io(&image.path, error))?;
     std::fs::write(to, copied).map_err(|error| DataError::write(to, error))
 }
 
 /// Height and width, as decoding gives them: upright.
-fn size(image: &LabeledImage) -> Result<[usize; 2], DataError> {
+fn size(image: &WrittenImage) -> Result<[usize; 2], DataError> {
+    if let Some(PixelWindow { height, width, .. }) = image.tile {
+        return Ok([height, width]);
+    }
     let [height, width, _] = read_image(&image.path, &DecodeOptions::default())?.dims();
     Ok([height, width])
 }
@@ -202,14 +292,14 @@ fn yolo(
     names: &[String],
     keypoints: Option<&KeypointLayout>,
 ) -> Result<PathBuf, DataError> {
-    let mut yaml = String::new();
+    let (mut yaml, mut last) = (String::new(), None);
     for part in written {
         let [images, labels] = ["images", "labels"].map(|kind| out.join(kind).join(part.name));
         create(&images)?;
         create(&labels)?;
         let _ = writeln!(yaml, "{}: images/{}", part.name, part.name);
         for (image, name) in &part.images {
-            copy(image, &images.join(name))?;
+            put(image, &images.join(name), &mut last)?;
             let mut lines = String::new();
             for object in &image.boxes {
                 let numbers = line(object, keypoints).map_err(|problem| {
@@ -289,11 +379,12 @@ fn coco(out: &Path, written: &[Part], names: &[String], keypoints: Option<&Keypo
         None => json!({ "id": class + 1, "name": name }),
     });
     let categories: Vec<Value> = categories.collect();
+    let mut last = None;
     for part in written {
         create(&out.join(part.name))?;
         let (mut images, mut annotations) = (Vec::new(), Vec::new());
         for (image, name) in &part.images {
-            copy(image, &out.join(part.name).join(name))?;
+            put(image, &out.join(part.name).join(name), &mut last)?;
             let [height, width] = size(image)?;
             let id = image.id;
             images.push(json!({ "id": id, "file_name": name, "width": width, "height": height }));
@@ -321,10 +412,11 @@ fn voc(out: &Path, written: &[Part], names: &[String]) -> Result<(), DataError> 
     for folder in ["Annotations", "JPEGImages", "ImageSets/Main"] {
         create(&out.join(folder))?;
     }
+    let mut last = None;
     for part in written {
         let mut list = String::new();
         for (image, name) in &part.images {
-            copy(image, &out.join("JPEGImages").join(name))?;
+            put(image, &out.join("JPEGImages").join(name), &mut last)?;
             let [height, width] = size(image)?;
             let stem = Path::new(name).with_extension("");
             let _ = writeln!(list, "{}", stem.display());

@@ -1,4 +1,4 @@
-//! Data sets of boxes: Ultralytics' yaml with label files, COCO's json, Pascal VOC's xml, and how their images are
+//! Data sets of boxes: Ultralytics' yaml with label files, COCO's json, Pascal VOC's xml, DOTA's text files, and how their images are
 //! prepared. Nothing is ever written into a data set.
 //!
 //! Labels are read and checked as a whole before the first image is decoded ([`DetectionSet`]): what is wrong with them is
@@ -11,7 +11,9 @@ mod coco;
 mod coco_details;
 mod convert;
 mod convert_masks;
+mod convert_tiles;
 mod copy_paste;
+mod dota;
 mod ids;
 mod letterbox;
 mod mosaic;
@@ -24,7 +26,8 @@ mod yolo;
 mod yolo_label;
 
 pub use augment::{AugmentSettings, BoxAugment, box_slots};
-pub use convert::{BoxForm, Converted, convert};
+pub use convert::{BoxForm, Converted, convert, convert_in_tiles};
+pub use convert_tiles::ImageTiles;
 pub use ids::{CocoIds, category_id, image_ids};
 pub use letterbox::{Boxed, Fitted, fit};
 pub use open::{LabelRule, apparent_kind, has_part, holds_boxes, open, open_as, open_by};

@@ -1,6 +1,6 @@
 //! Which form a data set of boxes has, and opening it.
 
-use super::{DetectionSet, coco, voc, yolo};
+use super::{DetectionSet, coco, dota, voc, yolo};
 use crate::listing::Split;
 use crate::{DataError, LabelKind};
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ pub enum LabelRule {
 }
 
 /// Opens a data set of boxes: a `.yaml` of Ultralytics' form, a COCO `.json` (images in `images/` beside it or where its
-/// file names say), a folder with `Annotations/*.xml`, or a folder with one of these.
+/// file names say), a folder with `Annotations/*.xml`, DOTA's with `images/` and `labelTxt/`, or a folder with one of these.
 pub fn open(path: &Path, part: Split) -> Result<DetectionSet, DataError> {
     open_by(path, part, LabelRule::default())
 }
@@ -43,7 +43,7 @@ fn open_all(path: &Path, part: Split, kind: LabelKind) -> Result<DetectionSet, D
         _ if path.is_dir() => open_folder(path, part, kind),
         _ => Err(DataError::malformed(
             path,
-            "a data set of boxes is a .yaml file, a COCO .json file or a folder with one of them or with Annotations/",
+            "a data set of boxes is a .yaml file, a COCO .json file or a folder with one of them, Annotations/ or labelTxt/",
         )),
     }
 }
@@ -57,6 +57,7 @@ fn ending(path: &Path) -> String {
 pub fn holds_boxes(path: &Path) -> bool {
     ["yaml", "yml", "json"].contains(&ending(path).as_str())
         || path.join("Annotations").is_dir()
+        || dota::is_here(path)
         || yaml_in(path).is_some()
         || [Split::Train, Split::Val].iter().any(|part| coco_in(path, *part, LabelKind::Boxes).is_some())
 }
@@ -68,6 +69,7 @@ pub fn has_part(path: &Path, part: Split, kind: LabelKind) -> bool {
     match yaml {
         Some(file) => yolo::has_part(&file, part),
         None if path.join("Annotations").is_dir() => voc::has_part(path, part),
+        None if dota::is_here(path) => dota::has_part(path, part),
         None if path.is_dir() => coco_in(path, part, kind).is_some(),
         None => true,
     }
@@ -88,12 +90,15 @@ fn coco_in(folder: &Path, part: Split, kind: LabelKind) -> Option<PathBuf> {
     of_keypoints.or_else(|| found(false))
 }
 
-/// The kind of labels that a data set seems to have: keypoints where it says how many there are, else boxes. Outlines and
+/// The kind of labels that a data set seems to have: keypoints where it says how many there are, corners in DOTA's files, else boxes. Outlines and
 /// corners look alike, and either is a box to a detector, so these are chosen by the task.
 pub fn apparent_kind(path: &Path) -> LabelKind {
     let yaml = if path.is_dir() { yaml_in(path) } else { Some(path.to_path_buf()) };
-    let has_keypoints = yaml.is_some_and(|file| yolo::has_keypoints(&file));
-    if has_keypoints { LabelKind::Keypoints } else { LabelKind::Boxes }
+    match &yaml {
+        Some(file) if yolo::has_keypoints(file) => LabelKind::Keypoints,
+        None if dota::is_here(path) => LabelKind::Corners,
+        _ => LabelKind::Boxes,
+    }
 }
 
 /// The only yaml file of a folder.
@@ -113,11 +118,15 @@ fn open_folder(folder: &Path, part: Split, kind: LabelKind) -> Result<DetectionS
             _ => Err(DataError::malformed(folder, format!("Pascal VOC's files have boxes and no {}", kind.name()))),
         };
     }
+    if dota::is_here(folder) {
+        return dota::open(folder, part, kind);
+    }
     match coco_in(folder, part, kind) {
         Some(file) => coco::open(&file, Some(folder), kind),
         None => Err(DataError::malformed(
             folder,
-            "there is no single .yaml file, no Annotations/ with .xml files and no annotations/ with .json files in it",
+            "there is no single .yaml file, no Annotations/ with .xml files, no annotations/ with .json files and no images/ \
+             with labelTxt/ in it",
         )),
     }
 }

@@ -21,7 +21,12 @@ pub(super) fn label(line: &str, expected: &Expected) -> Result<RelativeBox, Stri
         Some(&class) if class >= 0.0 && class.fract() == 0.0 && class < 1e6 => class as u32,
         _ => return Err("its class is not a number from 0 on".to_string()),
     };
-    let of_class = Line { class, numbers: &numbers[1..], expected };
+    object(class, &numbers[1..], expected)
+}
+
+/// The same for a class and numbers that were read otherwise.
+pub(super) fn object(class: u32, numbers: &[f64], expected: &Expected) -> Result<RelativeBox, String> {
+    let of_class = Line { class, numbers, expected };
     match expected.kind {
         LabelKind::Boxes => of_class.boxed(),
         LabelKind::Outlines => of_class.outlined(),

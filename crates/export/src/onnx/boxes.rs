@@ -3,12 +3,13 @@
 use super::info;
 use super::preprocess::Axis;
 use super::proto::ValueInfo;
+use super::rotated::{CONSIDERED, Rotated};
 use super::writer::{Writer, int};
 use crate::ExportError;
 use crate::network::Dim;
 use octant_graph::{DType, HostTensor, Shape, ValueId};
 
-/// Which boxes of a detector are returned.
+/// Which boxes of a detector are returned, and what else of them.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BoxRules {
     /// Boxes need a higher score.
@@ -17,74 +18,182 @@ pub struct BoxRules {
     pub overlap: Option<f32>,
     /// The most boxes per image.
     pub most: usize,
+    /// What a row of the network has behind its scores.
+    pub detail: BoxDetail,
 }
+
+/// What a detector predicts of an object beside its box.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum BoxDetail {
+    /// Nothing.
+    #[default]
+    None,
+    /// Coefficients of prototypes, the network's second output, whose pixels stand for so many of the image's side. The file has
+    /// `mask_logits`; with its preprocessing `masks`.
+    Masks {
+        /// Pixels of the image's side per pixel of a prototype.
+        stride: usize,
+    },
+    /// Points in pixels: `keypoints`.
+    Keypoints {
+        /// How many there are.
+        count: usize,
+        /// Two, or three with a visibility.
+        columns: usize,
+    },
+    /// The radians by which the box is rotated around its center: `corners`. Overlaps are probabilistic.
+    Angle,
+}
+
+impl BoxDetail {
+    /// Numbers behind the scores of a row.
+    fn columns(self, prototypes: usize) -> usize {
+        match self {
+            BoxDetail::None => 0,
+            BoxDetail::Masks { .. } => prototypes,
+            BoxDetail::Keypoints { count, columns } => count * columns,
+            BoxDetail::Angle => 1,
+        }
+    }
+}
+
+/// The boxes of a file, `[N, most, …]`.
+pub(super) struct KeptBoxes {
+    pub corners: String,
+    pub scores: String,
+    pub classes: String,
+    /// What lies behind the scores of their rows; empty where that is nothing.
+    pub details: String,
+    pub most: usize,
+}
+
+const PATH: &str = "suppression";
 
 impl Writer<'_> {
     /// The boxes of every image by descending score, from rows of corners and a score per class: `boxes [N, most, 4]`,
-    /// `scores [N, most]` and `classes [N, most]`. Every cell has its likeliest class alone; rows behind the last box have
-    /// score 0 and class -1. With the preprocessing in the file there is no batch, and boxes are in pixels of the image.
-    ///
-    /// NonMaxSuppression returns a list over all images and classes. It is scattered back to the cells, so that the number
-    /// of boxes is limited for every image of a batch, and shapes do not depend on what is detected.
+    /// `scores [N, most]`, `classes [N, most]` and what else is predicted. Every cell has its likeliest class alone; rows behind
+    /// the last box have score 0 and class -1. With the preprocessing in the file there is no batch, and boxes are in pixels of
+    /// the image.
     pub(super) fn suppressed(
         &mut self,
-        rows: ValueId,
+        outputs: &[ValueId],
         rules: &BoxRules,
         axes: Option<&[Axis; 2]>,
     ) -> Result<Vec<ValueInfo>, ExportError> {
-        const PATH: &str = "suppression";
-        let &[batch, Dim::Fixed(cells), Dim::Fixed(columns)] = &self.network.dims(rows)?[..] else {
+        let (rows, prototypes) = match (outputs, rules.detail) {
+            (&[rows, prototypes], BoxDetail::Masks { .. }) => (rows, Some(prototypes)),
+            (&[rows], BoxDetail::None | BoxDetail::Keypoints { .. } | BoxDetail::Angle) => (rows, None),
+            _ => return Err(ExportError::Refused("suppression needs rows of corners and scores".into())),
+        };
+        let &[batch, Dim::Fixed(_), Dim::Fixed(_)] = &self.network.dims(rows)?[..] else {
             return Err(ExportError::Refused("suppression needs rows of corners and scores".into()));
         };
-        let most = rules.most.min(cells);
+        let count = prototypes.map_or(0, |maps| self.shape(maps).dims().last().copied().unwrap_or(0));
+        let kept = self.kept(rows, rules, rules.detail.columns(count))?;
+        let batched = |dims: &[Dim]| match axes {
+            Some(_) => dims.to_vec(),
+            None => [&[batch], dims].concat(),
+        };
+        let most = Dim::Fixed(kept.most);
+        let [scores, classes] = [&kept.scores, &kept.classes].map(|name| match axes {
+            Some(_) => self.alone(name),
+            None => name.clone(),
+        });
+        let (boxes, more) = match (rules.detail, prototypes) {
+            (BoxDetail::Masks { stride }, Some(prototypes)) => self.with_masks(&kept, prototypes, stride, axes)?,
+            (BoxDetail::Keypoints { count, columns }, _) => self.with_keypoints(&kept, [count, columns], axes)?,
+            (BoxDetail::Angle, _) => self.with_corners(&kept, axes)?,
+            (BoxDetail::None | BoxDetail::Masks { .. }, _) => (self.in_image(&kept.corners, axes)?, vec![]),
+        };
+        let mut declared = Vec::new();
+        let plain = [("boxes", boxes, DType::F32), ("scores", scores, DType::F32), ("classes", classes, DType::I64)];
+        for (name, found, dtype) in plain {
+            self.output(found, name);
+            let dims = if name == "boxes" { vec![most, Dim::Fixed(4)] } else { vec![most] };
+            declared.push(info(name, dtype, &batched(&dims)));
+        }
+        for (found, detail) in more {
+            self.output(found, detail.name);
+            let mut described = info(detail.name, detail.dtype, &batched(&detail.dims));
+            let varying = detail.varying.iter().enumerate();
+            varying.for_each(|(index, name)| super::name_dimension(&mut described, index, name));
+            declared.push(described);
+        }
+        Ok(declared)
+    }
+
+    /// The rows that stay.
+    ///
+    /// NonMaxSuppression returns a list over all images and classes. It is scattered back to the cells, so that the number
+    /// of boxes is limited for every image of a batch, and shapes do not depend on what is detected.
+    fn kept(&mut self, rows: ValueId, rules: &BoxRules, details: usize) -> Result<KeptBoxes, ExportError> {
+        let &[_, cells, columns] = self.shape(rows).dims() else {
+            return Err(ExportError::Refused("suppression needs rows of corners and scores".into()));
+        };
+        let classes = columns - 4 - details;
         let table = self.operand(rows, &[0, 1, 2])?;
         let corners = self.columns(&table, 0, 4, PATH);
-        let scores = self.columns(&table, 4, columns, PATH);
+        let scores = self.columns(&table, 4, 4 + classes, PATH);
+        let details = if details == 0 { String::new() } else { self.columns(&table, 4 + classes, columns, PATH) };
         // Cells by their likeliest class.
         let class = self.emit("ArgMax", PATH, vec![scores.clone()], vec![int("axis", 2), int("keepdims", 0)]);
         let axis = self.integers(&[2]);
         let best = self.emit("ReduceMax", PATH, vec![scores, axis], vec![int("keepdims", 0)]);
         let [zero, limit] = [0.0, f64::from(rules.score)].map(|number| self.scalar(number, DType::F32));
         let (zero, limit) = (zero?, limit?);
-        let is_sure = self.emit("Greater", PATH, vec![best.clone(), limit.clone()], vec![]);
+        let is_sure = self.emit("Greater", PATH, vec![best.clone(), limit], vec![]);
         let best = self.emit("Where", PATH, vec![is_sure, best, zero.clone()], vec![]);
-        let kept = match rules.overlap {
-            None => best,
-            Some(overlap) => {
-                let count = columns - 4;
-                let of_classes = self.by_class(&best, &class, count, &zero, PATH)?;
+        let (kept, candidates) = match (rules.overlap, rules.detail) {
+            (None, _) => (best, None),
+            (Some(overlap), BoxDetail::Angle) => {
+                let of_cells = Rotated { corners: &corners, angles: &details, classes: &class, cells };
+                let (kept, candidates) = self.without_rotated(&best, &of_cells, overlap)?;
+                (kept, Some(candidates))
+            }
+            (Some(overlap), _) => {
+                let of_classes = self.by_class(&best, &class, classes, &zero, PATH)?;
                 let most_per_class = self.integers(&[cells as i64]);
                 let overlap = self.vector(&[overlap], PATH)?;
                 let limit = self.vector(&[rules.score], PATH)?;
                 let inputs = vec![corners.clone(), of_classes, most_per_class, overlap, limit];
                 let chosen = self.emit("NonMaxSuppression", PATH, inputs, vec![int("center_point_box", 0)]);
-                self.at_cells(&best, &chosen, PATH)
+                (self.at_cells(&best, &chosen, PATH), None)
             }
         };
-        let count = self.integers(&[most as i64]);
-        let attributes = vec![int("axis", 1), int("largest", 1), int("sorted", 1)];
-        let top = self.emit_many("TopK", PATH, vec![kept, count], 2, attributes);
-        let (scores, cell) = (top[0].clone(), top[1].clone());
+        let most = rules.most.min(cells).min(if candidates.is_some() { CONSIDERED } else { usize::MAX });
+        let [scores, mut cell] = self.top(kept, most);
+        if let Some(candidates) = candidates {
+            cell = self.emit("GatherElements", PATH, vec![candidates, cell], vec![int("axis", 1)]);
+        }
         let class = self.emit("GatherElements", PATH, vec![class, cell.clone()], vec![int("axis", 1)]);
         let is_box = self.emit("Greater", PATH, vec![scores.clone(), zero], vec![]);
         let none = self.scalar(-1.0, DType::I64)?;
-        let class = self.emit("Where", PATH, vec![is_box.clone(), class, none], vec![]);
+        let classes = self.emit("Where", PATH, vec![is_box, class, none], vec![]);
+        let corners = self.rows_at(corners, &cell);
+        let details = if details.is_empty() { details } else { self.rows_at(details, &cell) };
+        Ok(KeptBoxes { corners, scores, classes, details, most })
+    }
+
+    /// The largest of every row, descending, and where they are.
+    pub(super) fn top(&mut self, values: String, count: usize) -> [String; 2] {
+        let count = self.integers(&[count as i64]);
+        let attributes = vec![int("axis", 1), int("largest", 1), int("sorted", 1)];
+        let top = self.emit_many("TopK", PATH, vec![values, count], 2, attributes);
+        [top[0].clone(), top[1].clone()]
+    }
+
+    /// Rows of a table `[N, cells, columns]` at `[N, count]` cells.
+    pub(super) fn rows_at(&mut self, table: String, cell: &str) -> String {
         let last = self.integers(&[-1]);
-        let cell = self.emit("Unsqueeze", PATH, vec![cell, last], vec![]);
-        let boxes = self.emit("GatherND", PATH, vec![corners, cell], vec![int("batch_dims", 1)]);
-        let mut found = [boxes, scores, class];
-        if let Some(axes) = axes {
-            found = found.map(|name| self.alone(&name));
-            found[0] = self.unfitted(&found[0], axes)?;
-        }
-        let outputs = [("boxes", DType::F32), ("scores", DType::F32), ("classes", DType::I64)];
-        let named = outputs.into_iter().zip(found).map(|((name, dtype), found)| {
-            self.output(found, name);
-            let dims = [vec![Dim::Fixed(most)], if name == "boxes" { vec![Dim::Fixed(4)] } else { vec![] }].concat();
-            let batched = [vec![batch], dims.clone()].concat();
-            info(name, dtype, if axes.is_some() { &dims } else { &batched })
-        });
-        Ok(named.collect())
+        let at = self.emit("Unsqueeze", PATH, vec![cell.into(), last], vec![]);
+        self.emit("GatherND", PATH, vec![table, at], vec![int("batch_dims", 1)])
+    }
+
+    /// Corners `[N, most, 4]` as the file returns them.
+    pub(super) fn in_image(&mut self, corners: &str, axes: Option<&[Axis; 2]>) -> Result<String, ExportError> {
+        let Some(axes) = axes else { return Ok(corners.into()) };
+        let alone = self.alone(corners);
+        self.unfitted(&alone, axes)
     }
 
     /// Scores `[N, classes, cells]` that are 0 but for the class of each cell.
@@ -117,8 +226,8 @@ impl Writer<'_> {
     }
 
     /// Columns of a table.
-    fn columns(&mut self, table: &str, from: usize, to: usize, path: &str) -> String {
-        let bounds = [from as i64, to as i64, 2].map(|number| self.integers(&[number]));
+    pub(super) fn columns(&mut self, table: &str, from: usize, to: usize, path: &str) -> String {
+        let bounds = [from as i64, to as i64, -1].map(|number| self.integers(&[number]));
         let inputs = std::iter::once(table.to_string()).chain(bounds).collect();
         self.emit("Slice", path, inputs, vec![])
     }

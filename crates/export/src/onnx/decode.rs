@@ -7,7 +7,7 @@ use super::writer::{Writer, int};
 use super::{info, name_dimension, of_value};
 use crate::ExportError;
 use crate::network::Dim;
-use octant_graph::{DType, ValueId};
+use octant_graph::{DType, HostTensor, ValueId};
 
 /// What a file returns.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -15,14 +15,20 @@ pub enum Decoder {
     /// The outputs of the network, under these names.
     #[default]
     Outputs,
-    /// Boxes after suppression. The network's output is rows of corners and scores, `[N, cells, 4 + classes]`; the file's are
-    /// `boxes`, `scores` and `classes`.
+    /// Boxes after suppression. The network's output is rows of corners and scores, `[N, cells, 4 + classes]`, behind which there
+    /// may be more; the file's are `boxes`, `scores` and `classes`, and what else is predicted of them.
     Boxes(BoxRules),
     /// The network's output is a probability per class; the file's are `probabilities`, and `labels` and `scores` of the
     /// likeliest.
     Classes {
         /// How many of the likeliest.
         top: usize,
+    },
+    /// The network's output is a probability per label; the file's are `probabilities`, and `chosen`, 1 for those from their
+    /// thresholds on.
+    Labels {
+        /// One per label.
+        thresholds: Vec<f64>,
     },
     /// The network's output is a score from 0 to 255 per pixel, or logits of several classes; the file's is `mask`, 0 or 255 or the
     /// class per pixel of the image.
@@ -40,10 +46,11 @@ impl Writer<'_> {
             (Decoder::Outputs, values, _) => {
                 values.iter().enumerate().map(|(index, &value)| self.as_it_is(index, value, axes.is_some())).collect()
             }
-            (Decoder::Boxes(rules), &[rows], axes) => self.suppressed(rows, rules, axes),
+            (Decoder::Boxes(rules), outputs, axes) => self.suppressed(outputs, rules, axes),
             (Decoder::Classes { top }, &[value], Some(_)) => self.classes(value, *top),
+            (Decoder::Labels { thresholds }, &[value], Some(_)) => self.labels(value, thresholds),
             (Decoder::Mask, &[value], Some(axes)) => self.mask(value, axes),
-            (Decoder::Boxes(_) | Decoder::Classes { .. } | Decoder::Mask, _, _) => {
+            (Decoder::Classes { .. } | Decoder::Labels { .. } | Decoder::Mask, _, _) => {
                 Err(ExportError::Refused("predictions need a network with one output, and its preprocessing".into()))
             }
         }
@@ -85,6 +92,24 @@ impl Writer<'_> {
             .map(|(name, found, dtype, length)| {
                 self.output(found, name);
                 info(name, dtype, &[Dim::Fixed(length)])
+            })
+            .to_vec())
+    }
+
+    fn labels(&mut self, value: ValueId, thresholds: &[f64]) -> Result<Vec<ValueInfo>, ExportError> {
+        let batch = self.operand(value, &[0, 1])?;
+        let probabilities = self.alone(&batch);
+        let count = thresholds.len();
+        let limits: Vec<f32> = thresholds.iter().map(|&threshold| at_least(threshold)).collect();
+        let limits = HostTensor::new([count], &limits).map_err(|error| ExportError::Refused(error.to_string()))?;
+        let limits = self.tensor("thresholds", &[count], DType::F32, limits.bytes());
+        let is_chosen = self.emit("GreaterOrEqual", PATH, vec![probabilities.clone(), limits], vec![]);
+        let chosen = self.emit("Cast", PATH, vec![is_chosen], vec![int("to", 2)]);
+        let outputs = [("probabilities", probabilities, DType::F32), ("chosen", chosen, DType::U8)];
+        Ok(outputs
+            .map(|(name, found, dtype)| {
+                self.output(found, name);
+                info(name, dtype, &[Dim::Fixed(count)])
             })
             .to_vec())
     }
@@ -148,4 +173,10 @@ impl Writer<'_> {
         let inside = self.emit("Min", PATH, vec![above, parts[2].clone()], vec![]);
         Ok(self.emit("Cast", PATH, vec![inside], vec![int("to", 1)]))
     }
+}
+
+/// The smallest number of f32 that is no less than another one.
+fn at_least(number: f64) -> f32 {
+    let near = number as f32;
+    if f64::from(near) < number { near.next_up() } else { near }
 }

@@ -183,15 +183,27 @@ impl Writer<'_> {
     pub(super) fn iota(&mut self, node: &Node, shape: &Shape, axis: usize) -> Result<(), ExportError> {
         use crate::network::Dim;
         let dims = self.network.dims(node.outputs[0])?;
-        let Dim::Fixed(length) = dims[axis] else {
-            return Err(self.refusal(node, "it counts the images of a batch"));
-        };
         let mut alone = vec![1; dims.len()];
-        alone[axis] = length;
-        let values: Vec<f64> = (0..length).map(|number| number as f64).collect();
-        let tensor = octant_graph::HostTensor::from_f64s(Shape::new(shape.dtype(), alone.clone()), &values);
-        let tensor = tensor.map_err(|error| ExportError::Refused(error.to_string()))?;
-        let counted = self.tensor("iota", &alone, shape.dtype(), tensor.bytes());
+        let counted = match dims[axis] {
+            Dim::Fixed(length) => {
+                alone[axis] = length;
+                let values: Vec<f64> = (0..length).map(|number| number as f64).collect();
+                let tensor = octant_graph::HostTensor::from_f64s(Shape::new(shape.dtype(), alone.clone()), &values);
+                let tensor = tensor.map_err(|error| ExportError::Refused(error.to_string()))?;
+                self.tensor("iota", &alone, shape.dtype(), tensor.bytes())
+            }
+            Dim::Batch(_) => {
+                let [zero, one] = [self.scalar(0.0, DType::I64)?, self.scalar(1.0, DType::I64)?];
+                let count = self.dims_tensor(&dims[axis..=axis])?;
+                let count = self.emit("Squeeze", &node.path, vec![count], vec![]);
+                let counted = self.emit("Range", &node.path, vec![zero, count, one], vec![]);
+                let to = vec![int("to", i64::from(element_type(shape.dtype())))];
+                let counted = self.emit("Cast", &node.path, vec![counted], to);
+                let alone: Vec<i64> = (0..dims.len()).map(|other| if other == axis { -1 } else { 1 }).collect();
+                let alone = self.integers(&alone);
+                self.emit("Reshape", &node.path, vec![counted, alone], vec![])
+            }
+        };
         let whole = self.dims_tensor(&dims)?;
         let name = self.emit("Expand", &node.path, vec![counted, whole], vec![]);
         self.keep(node.outputs[0], name, (0..dims.len()).collect());

@@ -10,6 +10,7 @@
 mod boxes;
 mod contract;
 mod decode;
+mod details;
 mod elementwise;
 mod model;
 mod movement;
@@ -18,10 +19,11 @@ mod preprocess;
 mod proto;
 mod quantize;
 mod reduce;
+mod rotated;
 mod sampling;
 mod writer;
 
-pub use boxes::BoxRules;
+pub use boxes::{BoxDetail, BoxRules};
 pub use decode::Decoder;
 pub use model::OnnxModel;
 pub use preprocess::{ImageInput, Kernel, Position, ResizedTo, Sampling};

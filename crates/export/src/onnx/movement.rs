@@ -3,7 +3,7 @@
 use super::writer::{Writer, int};
 use crate::ExportError;
 use crate::network::Dim;
-use octant_graph::{DType, Gather, Node, Op};
+use octant_graph::{DType, Gather, Node, Op, ValueId};
 
 impl Writer<'_> {
     /// Axes in another order: nothing is written, the stored tensor is read by other names of its axes.
@@ -140,29 +140,33 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// Rows looked up along one axis.
+    /// Elements looked up along some axes, with the others whole. Indices are inside of the table: ONNX counts negative ones from
+    /// the end and refuses those beyond it, where the graph takes the nearest element.
     pub(super) fn gather(&mut self, node: &Node, gather: &Gather) -> Result<(), ExportError> {
-        let (operand, indices) = (node.inputs[0], node.inputs[1]);
-        let dims = self.shape(operand).dims();
-        let rank = self.shape(indices).rank();
-        let &[axis] = &gather.start_index_map[..] else {
-            return Err(self.refusal(node, "it looks up along several axes at once"));
+        let dims = self.shape(node.inputs[0]).dims();
+        let axes = &gather.start_index_map;
+        let is_meant = |axis: usize| match axes.contains(&axis) {
+            true => gather.collapsed_axes.contains(&axis),
+            false => gather.slice_sizes[axis] == dims[axis] && !gather.collapsed_axes.contains(&axis),
         };
-        let is_whole = |other: usize| other == axis || gather.slice_sizes[other] == dims[other];
-        let scalars = gather.index_vector_axis == rank;
-        let alone = scalars || gather.index_vector_axis + 1 == rank && self.shape(indices).dims()[rank - 1] == 1;
-        if gather.collapsed_axes != [axis] || !(0..dims.len()).all(is_whole) || !alone {
+        if axes.is_empty() || !(0..dims.len()).all(is_meant) {
             return Err(self.refusal(node, "it looks up windows"));
         }
-        let whole: Vec<usize> = (0..dims.len()).collect();
+        match axes[..] {
+            [axis] => self.gather_along(node, gather, axis),
+            _ => self.gather_elements(node, gather),
+        }
+    }
+
+    fn gather_along(&mut self, node: &Node, gather: &Gather, axis: usize) -> Result<(), ExportError> {
+        let (operand, indices) = (node.inputs[0], node.inputs[1]);
+        let rank = self.shape(indices).rank();
+        let whole: Vec<usize> = (0..self.shape(operand).rank()).collect();
         let table = self.operand(operand, &whole)?;
-        let mut at = self.operand(indices, &(0..rank).collect::<Vec<_>>())?;
+        let (mut at, scalars) = (self.index_vectors(indices, gather)?, gather.index_vector_axis == rank);
         if !scalars {
             let last = self.integers(&[-1]);
             at = self.emit("Squeeze", &node.path, vec![at, last], vec![]);
-        }
-        if !matches!(self.shape(indices).dtype(), DType::I32 | DType::I64) {
-            at = self.emit("Cast", &node.path, vec![at], vec![int("to", 7)]);
         }
         let name = self.emit("Gather", &node.path, vec![table, at], vec![int("axis", axis as i64)]);
         // ONNX puts the axes of the indices where the axis was; the result's offset axes are the operand's others, in order.
@@ -176,6 +180,34 @@ impl Writer<'_> {
         });
         self.keep(node.outputs[0], name, order.collect());
         Ok(())
+    }
+
+    /// GatherND reads along the first axes of a table; the result has the axes of the indices first.
+    fn gather_elements(&mut self, node: &Node, gather: &Gather) -> Result<(), ExportError> {
+        let axes = &gather.start_index_map;
+        let others = (0..self.shape(node.inputs[0]).rank()).filter(|axis| !axes.contains(axis));
+        let order: Vec<usize> = axes.iter().copied().chain(others).collect();
+        let table = self.operand(node.inputs[0], &order)?;
+        let at = self.index_vectors(node.inputs[1], gather)?;
+        let at = self.emit("Cast", &node.path, vec![at], vec![int("to", 7)]);
+        let name = self.emit("GatherND", &node.path, vec![table, at], vec![]);
+        let result = self.shape(node.outputs[0]).rank();
+        let of_indices = (0..result).filter(|axis| !gather.offset_axes.contains(axis));
+        let order = of_indices.chain(gather.offset_axes.iter().copied()).collect();
+        self.keep(node.outputs[0], name, order);
+        Ok(())
+    }
+
+    /// Indices of a type that ONNX takes, with the axis of index vectors last.
+    fn index_vectors(&mut self, indices: ValueId, gather: &Gather) -> Result<String, ExportError> {
+        let (rank, vector) = (self.shape(indices).rank(), gather.index_vector_axis);
+        let order: Vec<usize> =
+            (0..rank).filter(|&axis| axis != vector).chain((vector < rank).then_some(vector)).collect();
+        let at = self.operand(indices, &order)?;
+        Ok(match self.shape(indices).dtype() {
+            DType::I32 | DType::I64 => at,
+            _ => self.emit("Cast", "", vec![at], vec![int("to", 7)]),
+        })
     }
 }
 

@@ -1,10 +1,10 @@
 //! Reductions, poolings and sorting.
 
 use super::movement::positions;
-use super::writer::{Writer, channels_first, int, ints};
+use super::writer::{Writer, channels_first, element_type, int, ints};
 use crate::ExportError;
 use crate::network::Dim;
-use octant_graph::{DType, Node, Reduction, Window};
+use octant_graph::{DType, Node, Op, Reduction, Window};
 
 impl Writer<'_> {
     pub(super) fn reduce(&mut self, node: &Node, kind: Reduction, axes: &[usize]) -> Result<(), ExportError> {
@@ -99,24 +99,56 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// All operands in the order that sorts the first.
+    /// All operands in the order that sorts the first. Where only the first elements are used, no others are sorted.
     pub(super) fn sort(&mut self, node: &Node, axis: usize, descending: bool) -> Result<(), ExportError> {
         let stored = self.stored(node.inputs[0])?;
         let Dim::Fixed(length) = self.network.dims(node.inputs[0])?[axis] else {
             return Err(self.refusal(node, "it sorts the images of a batch"));
         };
+        let first = self.first_of(node, axis);
         let at = positions(&stored.order, &[axis])[0];
-        let count = self.integers(&[length as i64]);
+        let count = self.integers(&[first.unwrap_or(length) as i64]);
         let attributes = vec![int("axis", at), int("largest", i64::from(descending)), int("sorted", 1)];
         let sorted = self.emit_many("TopK", &node.path, vec![stored.name, count], 2, attributes);
-        self.keep(node.outputs[0], sorted[0].clone(), stored.order.clone());
-        for (&input, &output) in node.inputs.iter().zip(&node.outputs).skip(1) {
-            let other = self.operand(input, &stored.order)?;
-            let inputs = vec![other, sorted[1].clone()];
-            let name = self.emit("GatherElements", &node.path, inputs, vec![int("axis", at)]);
-            self.keep(output, name, stored.order.clone());
+        for (number, (&input, &output)) in node.inputs.iter().zip(&node.outputs).enumerate() {
+            let counts = matches!(&self.producer(input).op, Op::Iota { axis: along, .. } if *along == axis);
+            let name = match (number, counts) {
+                (0, _) => sorted[0].clone(),
+                (_, true) => {
+                    let to = i64::from(element_type(self.shape(input).dtype()));
+                    self.emit("Cast", &node.path, vec![sorted[1].clone()], vec![int("to", to)])
+                }
+                (_, false) => {
+                    let other = self.operand(input, &stored.order)?;
+                    let inputs = vec![other, sorted[1].clone()];
+                    self.emit("GatherElements", &node.path, inputs, vec![int("axis", at)])
+                }
+            };
+            self.keep(output, name.clone(), stored.order.clone());
+            if first.is_some() {
+                for &slice in self.uses.consumers(output).to_vec().iter() {
+                    self.keep(self.network.graph().nodes()[slice].outputs[0], name.clone(), stored.order.clone());
+                    self.done.insert(slice);
+                }
+            }
         }
         Ok(())
+    }
+
+    /// How many of the first elements along an axis all consumers of a node take; none if one of them takes something else.
+    fn first_of(&self, node: &Node, axis: usize) -> Option<usize> {
+        let nodes = self.network.graph().nodes();
+        let taken = |slice: usize| {
+            let Op::Slice { starts, limits, strides } = &nodes[slice].op else { return None };
+            let dims = self.shape(nodes[slice].inputs[0]).dims();
+            let is_first = starts.iter().all(|&start| start == 0) && strides.iter().all(|&stride| stride == 1);
+            let is_whole = (0..dims.len()).all(|other| other == axis || limits[other] == dims[other]);
+            (is_first && is_whole).then_some(limits[axis])
+        };
+        let is_output = node.outputs.iter().any(|&output| self.uses.is_output(output));
+        let mut counts = node.outputs.iter().flat_map(|&output| self.uses.consumers(output)).map(|&slice| taken(slice));
+        let first = counts.next()??;
+        (!is_output && counts.all(|count| count == Some(first))).then_some(first)
     }
 
     /// Whether a value has a type that ONNX's own kernels take everywhere.

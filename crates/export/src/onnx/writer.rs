@@ -177,6 +177,11 @@ impl<'n> Writer<'n> {
         self.nodes.len()
     }
 
+    /// What was written since a body begun, which it belongs to.
+    pub fn since(&mut self, begun: usize) -> Vec<NodeProto> {
+        self.nodes.split_off(begun)
+    }
+
     /// Ends a branch whose result is a tensor of f32 with three axes.
     pub fn end_branch(&mut self, begun: usize, result: &str) -> GraphProto {
         let mut output = super::info(result, DType::F32, &[Dim::Fixed(0); 3]);
@@ -184,12 +189,7 @@ impl<'n> Writer<'n> {
             .iter()
             .enumerate()
             .for_each(|(index, name)| super::name_dimension(&mut output, index, name));
-        GraphProto {
-            node: self.nodes.split_off(begun),
-            name: result.to_string(),
-            output: vec![output],
-            ..GraphProto::default()
-        }
+        GraphProto { node: self.since(begun), name: result.to_string(), output: vec![output], ..GraphProto::default() }
     }
 
     fn name(&mut self, base: &str) -> String {

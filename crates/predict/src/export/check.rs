@@ -1,24 +1,28 @@
 //! Exported files beside our own predictions.
 
 use super::compare::{
-    Compared, boxes_of, compare_boxes, compare_classes, compare_labels, compare_marks, compare_mask, compare_numbers,
-    compare_pixels,
+    Compared, compare_classes, compare_labels, compare_marks, compare_mask, compare_numbers, compare_objects,
+    compare_pixels, difference, difference_of_sets,
 };
+use super::metadata::PROTOTYPES;
+use super::objects::{CheckedObject, objects_of};
 use super::peer::{Peer, PeerChoice, PeerRuntime};
 use super::{ExportedFacts, OutputKind};
+use crate::decode::Decoder;
 use crate::error::{Result, refuse};
 use crate::{Layer, ModelChoice, Network, NetworkFile, Output, PredictOptions, Predictor};
 use octant_archive::Archive;
 use octant_events::number_json;
 use octant_imaging::Image;
 use octant_imaging::geometry::{Border, center_window, crop, pad_to};
-use octant_metrics::boxes::{Suppression, suppress};
+use octant_metrics::boxes::Suppression;
 use octant_nn::Precision;
 use octant_runtime::Backend;
 use octant_tensor::{AlignedBytes, Bytes, DType, HostTensor, Shape};
 use octant_train::step::StepOptions;
-use octant_zoo::ModelEntry;
+use octant_train::{DetectedRows, PlacedOriginal};
 use octant_zoo::identity::Card;
+use octant_zoo::{BoxCode, ModelEntry};
 use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -200,11 +204,6 @@ impl Check<'_> {
             Some(numbers) => Ok(numbers.row(row)),
             None => refuse!("the file has no output {name}; export it again"),
         };
-        let classes = self.predictor.network().outputs;
-        let suppressed = |rows: &[f64]| {
-            let rows: Vec<f32> = rows.iter().map(|&number| number as f32).collect();
-            suppress(&rows, classes, &self.suppression())
-        };
         Ok(match kind {
             OutputKind::Logits if self.facts.is_mask() => {
                 compare_mask(ours, &self.in_our_order(theirs("logits")?, channels), 0.0)
@@ -222,13 +221,30 @@ impl Check<'_> {
             OutputKind::Values => compare_numbers(ours, theirs("values")?),
             OutputKind::Image => compare_numbers(ours, &self.in_our_order(theirs("image")?, channels)),
             OutputKind::Rows => {
-                let theirs = theirs("rows")?;
-                let shown = [ours, theirs].map(suppressed);
-                compare_boxes(&shown[0], &shown[1], ours, classes, &self.suppression()).of(ours, theirs)
+                let (rows, ours) = (self.rows()?, singles(ours));
+                let (own, basis) = rows.split(&ours);
+                let [_, _, count] = rows.prototypes();
+                let prototypes = match basis {
+                    [] => vec![],
+                    _ => self.in_our_order(theirs(PROTOTYPES)?, count),
+                };
+                let other = theirs("rows")?;
+                // Queries with equal scores come in any order.
+                let head = self.predictor.network().model()?.detector();
+                let of_rows = match head.is_some_and(|head| matches!(head.code, BoxCode::Shares { .. })) {
+                    true => difference_of_sets(&doubles(own), other, rows.row().width()),
+                    false => difference(&doubles(own), other),
+                };
+                let difference = of_rows.max(difference(&doubles(basis), &prototypes));
+                let found = |values: &[f32]| self.seen(&rows, values);
+                let (ours, theirs) = (found(&ours), found(&[singles(other), singles(&prototypes)].concat()));
+                Compared { difference, ..compare_objects(&ours, &theirs, own, rows.row(), &self.suppression()) }
             }
             OutputKind::Boxes => {
-                let theirs = boxes_of(theirs("boxes")?, theirs("scores")?, theirs("classes")?);
-                compare_boxes(&suppressed(ours), &theirs, ours, classes, &self.suppression())
+                let (rows, ours) = (self.rows()?, singles(ours));
+                let theirs = objects_of(&rows, None, |name| theirs(name).map(<[f64]>::to_vec))?;
+                let (own, _) = rows.split(&ours);
+                compare_objects(&self.seen(&rows, &ours), &theirs, own, rows.row(), &self.suppression())
             }
             other => refuse!("a file that takes normalized images does not return {}", other.name()),
         })
@@ -261,16 +277,33 @@ impl Check<'_> {
                 compare_marks(&levels(&mask.levels()), &theirs("mask")?, &levels(&scores))
             }
             Output::Boxes(boxes) => {
-                let found = boxes_of(&theirs("boxes")?, &theirs("scores")?, &theirs("classes")?);
+                let rows = self.rows()?;
+                let found = objects_of(&rows, Some([image.height(), image.width()]), theirs)?;
                 let prepared = self.prepared(image)?;
-                let rows = self.predictor.run(Layer::Prediction, prepared.dims(), &[&prepared])?;
-                let classes = self.predictor.network().outputs;
-                compare_boxes(&boxes.shown, &found, &rows.to_f64s(), classes, &self.suppression())
+                let values = self.predictor.run(Layer::Prediction, prepared.dims(), &[&prepared])?;
+                let shown = boxes.shown.iter().enumerate();
+                let ours: Vec<_> = shown.map(|(n, found)| CheckedObject::shown(found, boxes.details.get(n))).collect();
+                let (own, _) = rows.split(values.elements::<f32>()?);
+                compare_objects(&ours, &found, own, rows.row(), &self.suppression())
             }
             Output::Image(_) => {
                 refuse!("images that are made are not exported with preprocessing")
             }
         })
+    }
+
+    /// How the rows of the detector are read.
+    fn rows(&self) -> Result<DetectedRows> {
+        match &self.predictor.preparation().decoder {
+            Decoder::Boxes { rows, .. } => Ok(*rows),
+            _ => refuse!("the file returns boxes, and {} is no detector", self.predictor.network().recipe.model),
+        }
+    }
+
+    /// The objects in numbers of what the network saw.
+    fn seen(&self, rows: &DetectedRows, values: &[f32]) -> Vec<CheckedObject> {
+        let found = rows.found(values, &self.suppression(), &PlacedOriginal::itself(rows.image));
+        found.iter().map(CheckedObject::uncut).collect()
     }
 
     fn suppression(&self) -> Suppression {
@@ -344,6 +377,14 @@ impl Numbers {
         let share = self.all.len() / self.rows;
         &self.all[row * share..][..share]
     }
+}
+
+fn singles(numbers: &[f64]) -> Vec<f32> {
+    numbers.iter().map(|&number| number as f32).collect()
+}
+
+fn doubles(numbers: &[f32]) -> Vec<f64> {
+    numbers.iter().map(|&number| f64::from(number)).collect()
 }
 
 fn softmax(logits: &[f64]) -> Vec<f64> {

@@ -1,13 +1,14 @@
 //! Two sets of predictions of one image.
 
+use super::objects::CheckedObject;
 use crate::Labels;
-use octant_metrics::boxes::{PredictedBox, Rectangle, Suppression};
+use octant_metrics::boxes::{CellRow, Rectangle, Suppression};
 
 /// Scores that differ less than this may be ordered by rounding alone.
 pub(super) const MARGIN: f64 = 1e-4;
 
 /// Boxes that overlap this much are the same box.
-const SAME_BOX: f64 = 0.99;
+pub(super) const SAME_BOX: f64 = 0.99;
 
 /// How far two predictions of an image are apart.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
@@ -30,7 +31,7 @@ impl Compared {
 }
 
 /// The largest difference relative to the largest magnitude of the first; infinite where lengths differ or a number is NaN.
-fn difference(ours: &[f64], theirs: &[f64]) -> f64 {
+pub(super) fn difference(ours: &[f64], theirs: &[f64]) -> f64 {
     if ours.len() != theirs.len() {
         return f64::INFINITY;
     }
@@ -39,6 +40,17 @@ fn difference(ours: &[f64], theirs: &[f64]) -> f64 {
         let apart = (a - b).abs();
         if apart.is_nan() { f64::INFINITY } else { worst.max(apart / largest) }
     })
+}
+
+/// The same for rows of so many numbers whose order means nothing: how far every row of ours is from the nearest of theirs.
+pub(super) fn difference_of_sets(ours: &[f64], theirs: &[f64], width: usize) -> f64 {
+    if ours.len() != theirs.len() || theirs.iter().any(|number| number.is_nan()) {
+        return f64::INFINITY;
+    }
+    let largest = ours.iter().fold(f64::MIN_POSITIVE, |largest: f64, number| largest.max(number.abs()));
+    let apart = |a: &[f64], b: &[f64]| a.iter().zip(b).fold(0.0, |worst: f64, (a, b)| worst.max((a - b).abs()));
+    let nearest = |row: &[f64]| theirs.chunks_exact(width).map(|other| apart(row, other)).fold(f64::INFINITY, f64::min);
+    ours.chunks_exact(width).map(nearest).fold(0.0, f64::max) / largest
 }
 
 /// Numbers without predictions.
@@ -92,30 +104,34 @@ pub(super) fn compare_pixels(ours: &[f64], theirs: &[f64]) -> Compared {
     Compared { difference, changed: pixels > 0 || !fits, is_close: difference <= MOST, pixels }
 }
 
-/// Boxes after suppression; `rows` are ours before it.
-pub(super) fn compare_boxes(
-    ours: &[PredictedBox],
-    theirs: &[PredictedBox],
-    rows: &[f64],
-    classes: usize,
+/// Objects after suppression; `rows` are ours before it.
+pub(super) fn compare_objects(
+    ours: &[CheckedObject],
+    theirs: &[CheckedObject],
+    rows: &[f32],
+    row: CellRow,
     rules: &Suppression,
 ) -> Compared {
-    let mut left: Vec<&PredictedBox> = theirs.iter().collect();
-    let mut difference: f64 = 0.0;
-    let mut changed = ours.len() != theirs.len();
-    for found in ours {
-        let near =
-            |other: &PredictedBox| other.class == found.class && overlap(&other.rectangle, &found.rectangle) > SAME_BOX;
-        match left.iter().position(|other| near(other)) {
-            Some(index) => difference = difference.max((left.swap_remove(index).score - found.score).abs()),
-            None => changed = true,
-        }
+    let mut left: Vec<&CheckedObject> = theirs.iter().collect();
+    let mut compared = Compared { changed: ours.len() != theirs.len(), ..Compared::default() };
+    for object in ours {
+        // Boxes that are cut at the border may be the same for several objects.
+        let near = left.iter().enumerate().filter(|(_, other)| object.is_near(other));
+        let Some((index, _)) = near.min_by(|(_, a), (_, b)| object.apart(a).total_cmp(&object.apart(b))) else {
+            compared.changed = true;
+            continue;
+        };
+        let other = left.swap_remove(index);
+        let score = (other.found.score - object.found.score).abs();
+        let (apart, pixels) = object.detail.apart(&other.detail);
+        compared.difference = compared.difference.max(score).max(apart);
+        compared.pixels += pixels;
     }
-    Compared { difference, changed, is_close: changed && is_close(rows, classes, rules), pixels: 0 }
+    Compared { is_close: compared.changed && is_close(rows, row, rules), ..compared }
 }
 
 /// How much two boxes overlap; boxes without area do where they are at the same pixel.
-fn overlap(a: &Rectangle, b: &Rectangle) -> f64 {
+pub(super) fn overlap(a: &Rectangle, b: &Rectangle) -> f64 {
     let near = |a: f64, b: f64| (a - b).abs() < 0.1;
     let is_same = near(a.x, b.x) && near(a.y, b.y) && near(a.width, b.width) && near(a.height, b.height);
     if is_same { 1.0 } else { a.iou(b) }
@@ -123,48 +139,51 @@ fn overlap(a: &Rectangle, b: &Rectangle) -> f64 {
 
 /// Whether rounding may decide which boxes are kept: a score is at the threshold or as high as that of another class, two boxes
 /// of a class overlap as much as the limit, or two that exclude each other have the same score.
-fn is_close(rows: &[f64], classes: usize, rules: &Suppression) -> bool {
+fn is_close(rows: &[f32], row: CellRow, rules: &Suppression) -> bool {
     let limit = f64::from(rules.score);
-    let mut candidates: Vec<(usize, f64, Rectangle)> = Vec::new();
-    for row in rows.chunks_exact(4 + classes) {
-        let scores = &row[4..];
-        let Some(class) = (0..classes).max_by(|&a, &b| scores[a].total_cmp(&scores[b])) else { continue };
+    let mut candidates: Vec<(usize, f64, usize)> = Vec::new();
+    for (cell, numbers) in rows.chunks_exact(row.width()).enumerate() {
+        let scores: Vec<f64> = numbers[4..4 + row.classes].iter().map(|&score| f64::from(score)).collect();
+        let Some(class) = (0..row.classes).max_by(|&a, &b| scores[a].total_cmp(&scores[b])) else { continue };
         let score = scores[class];
-        let runner_up = (0..classes).filter(|&other| other != class).map(|other| scores[other]).fold(0.0, f64::max);
+        let others = (0..row.classes).filter(|&other| other != class);
+        let runner_up = others.map(|other| scores[other]).fold(0.0, f64::max);
         if (score - limit).abs() < MARGIN || score > limit && score - runner_up < MARGIN {
             return true;
         }
         if score > limit {
-            candidates.push((class, score, Rectangle::of_corners([row[0], row[1], row[2], row[3]])));
+            candidates.push((class, score, cell));
         }
     }
     candidates.sort_by(|a, b| b.1.total_cmp(&a.1));
+    let overlap = |a: usize, b: usize| match row.rotated {
+        true => row.rectangle(rows, a).prob_iou(&row.rectangle(rows, b)),
+        false => {
+            let [a, b] = [a, b].map(|cell| {
+                let corners = &rows[cell * row.width()..][..4];
+                Rectangle::of_corners([corners[0], corners[1], corners[2], corners[3]].map(f64::from))
+            });
+            a.iou(&b)
+        }
+    };
     // Boxes beyond the last one that is returned are cut off by their scores.
     let is_cut = candidates.len() > rules.most;
-    let is_undecided = |(index, (class, score, rectangle)): (usize, &(usize, f64, Rectangle))| {
-        candidates[index + 1..].iter().any(|(other_class, other_score, other)| {
-            let (overlap, tie) = (rectangle.iou(other), score - other_score < MARGIN);
+    let is_undecided = |(index, &(class, score, cell)): (usize, &(usize, f64, usize))| {
+        candidates[index + 1..].iter().any(|&(other_class, other_score, other)| {
+            let tie = score - other_score < MARGIN;
+            let overlap = if class == other_class { overlap(cell, other) } else { 0.0 };
             let meets = class == other_class && (overlap - f64::from(rules.overlap)).abs() < MARGIN;
-            meets || tie && (is_cut || class == other_class && overlap > f64::from(rules.overlap))
+            meets || tie && (is_cut || overlap > f64::from(rules.overlap))
         })
     };
     candidates.iter().enumerate().any(is_undecided)
 }
 
-/// The boxes of a file's outputs; rows with score 0 fill them up.
-pub(super) fn boxes_of(corners: &[f64], scores: &[f64], classes: &[f64]) -> Vec<PredictedBox> {
-    let rows = corners.chunks_exact(4).zip(scores.iter().zip(classes));
-    let is_box = |(_, (score, _)): &(&[f64], (&f64, &f64))| **score > 0.0;
-    let found = |(corners, (&score, &class)): (&[f64], (&f64, &f64))| {
-        let rectangle = Rectangle::of_corners([corners[0], corners[1], corners[2], corners[3]]);
-        PredictedBox { class: class as usize, rectangle, score }
-    };
-    rows.filter(is_box).map(found).collect()
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::objects::CheckedDetail;
     use super::*;
+    use octant_metrics::boxes::PredictedBox;
 
     #[test]
     fn another_class_counts_unless_ours_was_undecided() {
@@ -195,19 +214,23 @@ mod tests {
     #[test]
     fn a_missing_box_counts_unless_its_score_is_at_the_threshold() {
         let rules = Suppression::prediction();
-        let of =
-            |score: f64| PredictedBox { class: 0, rectangle: Rectangle::of_corners([0.0, 0.0, 10.0, 10.0]), score };
-        let row = |score: f64| [0.0, 0.0, 10.0, 10.0, score, 0.0];
-        let missing = compare_boxes(&[of(0.9)], &[], &row(0.9), 2, &rules);
+        let corners = Rectangle::of_corners([0.0, 0.0, 10.0, 10.0]);
+        let of = |score: f64| {
+            let found = PredictedBox { class: 0, rectangle: corners, score };
+            CheckedObject { found, detail: CheckedDetail::None }
+        };
+        let cells = CellRow { classes: 2, ..CellRow::default() };
+        let row = |score: f32| [0.0, 0.0, 10.0, 10.0, score, 0.0];
+        let missing = compare_objects(&[of(0.9)], &[], &row(0.9), cells, &rules);
         assert_eq!((missing.changed, missing.is_close), (true, false));
-        let close = compare_boxes(&[of(0.25005)], &[], &row(0.25005), 2, &rules);
+        let close = compare_objects(&[of(0.25005)], &[], &row(0.25005), cells, &rules);
         assert_eq!((close.changed, close.is_close), (true, true));
-        let near = |shift: f64| [[0.0, 0.0, 10.0, 10.0, 0.9, 0.0], [0.0, 0.0, 10.0, 9.0, 0.9 - shift, 0.0]].concat();
-        let tie = compare_boxes(&[of(0.9)], &[], &near(0.00001), 2, &rules);
+        let near = |shift: f32| [[0.0, 0.0, 10.0, 10.0, 0.9, 0.0], [0.0, 0.0, 10.0, 9.0, 0.9 - shift, 0.0]].concat();
+        let tie = compare_objects(&[of(0.9)], &[], &near(0.00001), cells, &rules);
         assert_eq!((tie.changed, tie.is_close), (true, true), "either of two boxes may be kept");
-        let decided = compare_boxes(&[of(0.9)], &[], &near(0.1), 2, &rules);
+        let decided = compare_objects(&[of(0.9)], &[], &near(0.1), cells, &rules);
         assert_eq!((decided.changed, decided.is_close), (true, false));
-        let moved = compare_boxes(&[of(0.9)], &[of(0.8)], &row(0.9), 2, &rules);
+        let moved = compare_objects(&[of(0.9)], &[of(0.8)], &row(0.9), cells, &rules);
         assert!(!moved.changed && (moved.difference - 0.1).abs() < 1e-9);
     }
 }

@@ -87,6 +87,9 @@ const IMAGE_SIZE: &str = "octant.image_size";
 const BOXES: &str = "octant.boxes";
 const LICENSE: &str = "license";
 
+/// The maps that masks of objects are made of, beside the rows.
+pub(crate) const PROTOTYPES: &str = "prototypes";
+
 /// What a file returns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum OutputKind {
@@ -94,7 +97,7 @@ pub(crate) enum OutputKind {
     Logits,
     /// Numbers.
     Values,
-    /// Corners and scores per cell.
+    /// Corners, scores and what else is predicted per cell.
     Rows,
     /// An image as the network makes it.
     Image,
@@ -133,6 +136,14 @@ impl OutputKind {
         }
     }
 
+    /// The names of the outputs that are the network's own.
+    pub fn outputs(self, task: ModelTask) -> Vec<&'static str> {
+        match (self, task) {
+            (OutputKind::Rows, ModelTask::Instances) => vec![self.name(), PROTOTYPES],
+            _ => vec![self.name()],
+        }
+    }
+
     /// What a network for a task returns.
     pub fn of(task: ModelTask, name: &str, options: &FileFacts) -> OutputKind {
         match (task, name) {
@@ -141,8 +152,9 @@ impl OutputKind {
             (ModelTask::Classify, _) if options.preprocessing => OutputKind::Classes,
             (ModelTask::Segment, _) if options.preprocessing => OutputKind::Mask,
             (ModelTask::Classify | ModelTask::Segment, _) => OutputKind::Logits,
-            (ModelTask::Detect, _) if options.boxes.is_some() => OutputKind::Boxes,
-            (ModelTask::Detect | ModelTask::Instances | ModelTask::Pose | ModelTask::Rotated, _) => OutputKind::Rows,
+            (ModelTask::Detect | ModelTask::Instances | ModelTask::Pose | ModelTask::Rotated, _) => {
+                if options.boxes.is_some() { OutputKind::Boxes } else { OutputKind::Rows }
+            }
             (ModelTask::Translate, _) => OutputKind::Image,
         }
     }

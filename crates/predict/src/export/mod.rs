@@ -10,29 +10,30 @@ mod file;
 mod geometry;
 mod int8;
 mod metadata;
+mod objects;
 mod peer;
 mod stablehlo;
 
 use crate::decode::Preparation;
 use crate::error::{Result, refuse};
 use crate::programs::{self, Key};
-use crate::{Layer, Network, PredictOptions};
+use crate::{Labels, Layer, Network, PredictOptions};
 use octant_export::NetworkOptions;
-use octant_export::onnx::{ATTENTION, BoxRules, Decoder, OnnxModel, OnnxOptions};
-use octant_graph::{DType, Graph, Shape, Trace};
+use octant_export::onnx::{ATTENTION, BoxDetail, BoxRules, Decoder, OnnxModel, OnnxOptions};
+use octant_graph::{DType, Graph, Shape, Tensor, Trace};
 use octant_metrics::boxes::Suppression;
 use octant_nn::{Context, Mode, Precision};
 use octant_recipe::{NormalizationMode, Recipe};
 use octant_train::step::StepOptions;
-use octant_zoo::ModelTask;
+use octant_zoo::{CellDetail, ModelTask};
 
 pub use calibrated::{Calibrated, CalibrationData};
 pub use check::{ExportCheck, check_export, exported_network};
 pub use file::{ExportBatch, ExportOptions, ExportTarget, ExportedFile, ExportedProgram};
 pub use int8::{CalibrationOptions, CalibrationReport};
 use metadata::FileFacts;
-pub(crate) use metadata::OutputKind;
 pub use metadata::{ExportFormat, ExportedFacts};
+pub(crate) use metadata::{OutputKind, PROTOTYPES};
 pub use peer::{PeerChoice, PeerRuntime};
 pub use stablehlo::StablehloExport;
 
@@ -93,15 +94,14 @@ impl Network {
         let precision = if options.half { Precision::Bf16 } else { Precision::F32 };
         self.recipe.step = StepOptions { precision, ..self.recipe.step };
         let task = self.entry()?.task;
-        self.refuse_details(task)?;
-        if options.boxes.is_some() && task != ModelTask::Detect {
+        if options.boxes.is_some() && !is_detector(task) {
             refuse!("suppression is for detectors; {} is none", self.recipe.model);
         }
         if options.preprocessing && options.batch.is_some() {
             refuse!("a file with its preprocessing takes one image at a time; leave the batch away");
         }
         let mut options = options.clone();
-        if options.preprocessing && task == ModelTask::Detect {
+        if options.preprocessing && is_detector(task) {
             // A row per cell is no prediction.
             options.boxes.get_or_insert_with(Suppression::prediction);
         }
@@ -127,38 +127,24 @@ impl Network {
             opset: options.opset,
             channels_first: options.channels_first,
             metadata: facts.metadata(),
-            outputs: vec![kind.name().into()],
+            outputs: kind.outputs(task).into_iter().map(String::from).collect(),
             input: options.preprocessing.then(|| geometry::image_input(&preparation)).transpose()?,
             decoder: match (kind, &options.boxes) {
                 (OutputKind::Boxes, Some(rules)) => Decoder::Boxes(self.box_rules(rules)?),
                 (OutputKind::Classes, _) => Decoder::Classes { top: TOP },
                 (OutputKind::Mask, _) => Decoder::Mask,
-                (
-                    OutputKind::Logits
-                    | OutputKind::Values
-                    | OutputKind::Probabilities
-                    | OutputKind::Rows
-                    | OutputKind::Image,
-                    _,
-                )
+                (OutputKind::Probabilities, _) => Decoder::Labels { thresholds: self.label_thresholds() },
+                (OutputKind::Logits | OutputKind::Values | OutputKind::Rows | OutputKind::Image, _)
                 | (OutputKind::Boxes, None) => Decoder::Outputs,
             },
         };
         Ok(octant_export::onnx::export(&network, &onnx)?)
     }
 
-    /// Files have boxes and scores, and no place for masks, keypoints and angles.
-    fn refuse_details(&self, task: ModelTask) -> Result<()> {
-        let what = match task {
-            ModelTask::Instances => "masks",
-            ModelTask::Pose => "keypoints",
-            ModelTask::Rotated => "rotated boxes",
-            ModelTask::Detect | ModelTask::Classify | ModelTask::Segment | ModelTask::Translate => return Ok(()),
-        };
-        refuse!(
-            "{} predicts {what}, which exported files do not hold yet; `octant predict` and Python do",
-            self.recipe.model
-        )
+    /// The probability from which on each label is predicted.
+    fn label_thresholds(&self) -> Vec<f64> {
+        let chosen = self.thresholds();
+        (0..self.outputs).map(|label| chosen.get(label).copied().unwrap_or(Labels::HALF)).collect()
     }
 
     /// How images of that side are prepared.
@@ -186,25 +172,26 @@ impl Network {
         graph: &ExportedGraph,
     ) -> Result<Graph> {
         let dims = [batch, height, width, channels];
-        let ExportedGraph::Boxes(rules) = graph else {
-            let key = match (graph, self.entry()?.task) {
-                (ExportedGraph::Bytes, _) => Key { layer: Layer::Prediction, input: Shape::new(DType::U8, dims) },
-                (_, ModelTask::Detect | ModelTask::Instances | ModelTask::Pose | ModelTask::Rotated) => {
-                    Key { layer: Layer::Prediction, input: Shape::new(DType::F32, dims) }
-                }
-                (_, ModelTask::Classify | ModelTask::Segment | ModelTask::Translate) => {
-                    Key { layer: Layer::Output, input: Shape::new(DType::F32, dims) }
-                }
-            };
-            return Ok(programs::traced(&key, self)?.0.graph);
+        let (dtype, normalize) = match graph {
+            ExportedGraph::Bytes => (DType::U8, self.recipe.normalize),
+            ExportedGraph::Normalized | ExportedGraph::Boxes(_) => (DType::F32, NormalizationMode::None),
         };
-        let recipe = Recipe { normalize: NormalizationMode::None, ..self.recipe.clone() };
+        if !is_detector(self.entry()?.task) {
+            let layer = if dtype == DType::U8 { Layer::Prediction } else { Layer::Output };
+            return Ok(programs::traced(&Key { layer, input: Shape::new(dtype, dims) }, self)?.0.graph);
+        }
+        // A detector's own output is numbers per cell of its feature maps; corners and scores are what others can read.
+        let recipe = Recipe { normalize, ..self.recipe.clone() };
         let task = octant_recipe::task(&recipe, self.outputs, [height, width, channels], self.warm_up)?;
         let trace = Trace::new();
-        let images = trace.input("images", Shape::new(DType::F32, dims));
+        let images = trace.input("images", Shape::new(dtype, dims));
         let context = Context::new(&trace, Mode::Evaluate, recipe.step.precision);
-        let rows = task.predict(&context, &images).convert(DType::F32);
-        Ok(trace.finish(&stablehlo::boxes(&rows, rules))?)
+        let parts: Vec<Tensor> =
+            task.predicted_parts(&context, &images).iter().map(|part| part.convert(DType::F32)).collect();
+        Ok(match (graph, &parts[..]) {
+            (ExportedGraph::Boxes(rules), [rows]) => trace.finish(&stablehlo::boxes(rows, rules))?,
+            _ => trace.finish(&parts)?,
+        })
     }
 
     /// The predictor's rule for boxes. A head without repeated boxes needs no suppression.
@@ -214,7 +201,24 @@ impl Network {
         }
         let repeats = !self.model()?.detector().is_some_and(|head| head.one_to_one);
         let overlap = (repeats && rules.overlap < 1.0).then_some(rules.overlap);
-        Ok(BoxRules { score: rules.score, overlap, most: rules.most })
+        Ok(BoxRules { score: rules.score, overlap, most: rules.most, detail: self.box_detail()? })
+    }
+
+    fn box_detail(&self) -> Result<BoxDetail> {
+        Ok(match self.model()?.detector().map(|head| head.detail).unwrap_or_default() {
+            CellDetail::None => BoxDetail::None,
+            CellDetail::Mask { stride, .. } => BoxDetail::Masks { stride },
+            CellDetail::Keypoints { count, columns } => BoxDetail::Keypoints { count, columns },
+            CellDetail::Angle => BoxDetail::Angle,
+        })
+    }
+}
+
+/// Whether a network for a task returns boxes.
+fn is_detector(task: ModelTask) -> bool {
+    match task {
+        ModelTask::Detect | ModelTask::Instances | ModelTask::Pose | ModelTask::Rotated => true,
+        ModelTask::Classify | ModelTask::Segment | ModelTask::Translate => false,
     }
 }
 

@@ -64,9 +64,15 @@ impl Network {
         let precision = if options.half { Precision::Bf16 } else { Precision::F32 };
         self.recipe.step = StepOptions { precision, ..self.recipe.step };
         let task = self.entry()?.task;
-        self.refuse_details(task)?;
-        if options.boxes.is_some() && task != ModelTask::Detect {
-            refuse!("suppression is for detectors; {} is none", self.recipe.model);
+        match (options.boxes.is_some(), task) {
+            (false, _) | (true, ModelTask::Detect) => (),
+            (true, ModelTask::Instances | ModelTask::Pose | ModelTask::Rotated) => refuse!(
+                "a StableHLO file of {} has rows before suppression; leave suppression away, or export it as ONNX",
+                self.recipe.model
+            ),
+            (true, ModelTask::Classify | ModelTask::Segment | ModelTask::Translate) => {
+                refuse!("suppression is for detectors; {} is none", self.recipe.model)
+            }
         }
         let preparation = self.prepared_for(options.image_size)?;
         let image = self.exported_size(&preparation, options.image_size)?;
@@ -82,7 +88,7 @@ impl Network {
         let kind = OutputKind::of(task, &self.recipe.task, &facts);
         let outputs = match kind {
             OutputKind::Boxes => vec!["boxes".into(), "scores".into(), "classes".into()],
-            other => vec![other.name().into()],
+            other => other.outputs(task).into_iter().map(String::from).collect(),
         };
         let options = StablehloOptions {
             container: options.container,

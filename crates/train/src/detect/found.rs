@@ -8,7 +8,7 @@ use octant_metrics::boxes::{CellRow, Kept, PredictedBox, Rectangle, Suppression,
 use octant_zoo::CellDetail;
 
 /// How the predictions of one image are read.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct DetectedRows {
     /// How many classes there are.
     pub classes: usize,
@@ -81,22 +81,28 @@ impl PlacedOriginal {
 }
 
 impl DetectedRows {
-    fn row(&self) -> CellRow {
+    /// What a row holds.
+    pub fn row(&self) -> CellRow {
         CellRow { classes: self.classes, details: self.detail.columns(), rotated: self.detail == CellDetail::Angle }
     }
 
     /// Height, width and number of the maps that masks are made of.
-    fn prototypes(&self) -> [usize; 3] {
+    pub fn prototypes(&self) -> [usize; 3] {
         match self.detail {
             CellDetail::Mask { prototypes, stride } => [self.image[0] / stride, self.image[1] / stride, prototypes],
             CellDetail::None | CellDetail::Keypoints { .. } | CellDetail::Angle => [0; 3],
         }
     }
 
+    /// The rows of an image, and the prototypes behind them.
+    pub fn split<'a>(&self, values: &'a [f32]) -> (&'a [f32], &'a [f32]) {
+        let basis_length = self.prototypes().iter().product::<usize>().min(values.len());
+        values.split_at(values.len() - basis_length)
+    }
+
     /// The objects of an image, the highest score first.
     pub fn found(&self, values: &[f32], rules: &Suppression, original: &PlacedOriginal) -> Vec<FoundObject> {
-        let basis_length = self.prototypes().iter().product::<usize>().min(values.len());
-        let (rows, basis) = values.split_at(values.len() - basis_length);
+        let (rows, basis) = self.split(values);
         let kept = suppress_cells(rows, self.row(), rules);
         kept.iter().map(|kept| self.object(rows, basis, kept, original)).collect()
     }
@@ -127,6 +133,18 @@ impl DetectedRows {
         };
         FoundObject { found, uncut, detail }
     }
+}
+
+/// The pixels of the original image that are marked by logits of a grid, height by width, each for `stride` pixels of the
+/// network's image: those inside of the box, which is one of the original image.
+pub fn mask_of_logits(
+    logits: &[f32],
+    size: [usize; 2],
+    stride: f64,
+    rectangle: &Rectangle,
+    original: &PlacedOriginal,
+) -> Rle {
+    MaskLogits { first: [0; 2], size, values: logits.to_vec(), stride }.mask(rectangle, original)
 }
 
 /// The logits of one object's mask around its box.

@@ -102,7 +102,7 @@ fn manifests_are_what_kubernetes_takes() {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// The part of Ray that the program uses: tasks are threads, and a node is whatever asks for a bundle.
+/// The part of Ray that the program uses: tasks are threads, and a node is whatever takes a bundle.
 const RAY: &str = r#"
 import sys, threading, types
 ray, strategies, groups = (types.ModuleType(name) for name in ("ray", "s", "g"))

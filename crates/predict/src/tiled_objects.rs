@@ -11,7 +11,7 @@ use octant_imaging::polygon::RotatedRectangle;
 use octant_imaging::rle::Rle;
 use octant_metrics::boxes::{PredictedBox, Rectangle, Suppression};
 
-/// How near to a tile's edge a box is that goes on in the next tile, in pixels.
+/// How near to a tile's edge a box is that continues in the next tile, in pixels.
 const EDGE: f64 = 2.0;
 
 /// An object in pixels of the whole image.

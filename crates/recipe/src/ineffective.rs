@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn a_short_run_was_told_of_a_patience_that_nobody_gave() {
+    fn a_short_run_was_warned_of_a_patience_that_nobody_gave() {
         let short = ["phases.0.epochs=20", "augment.close_mosaic=2"];
         assert_eq!(notes(&short), [] as [&str; 0]);
         let patient = notes(&[short[0], short[1], "patience=50"]);

@@ -160,12 +160,12 @@ impl Writer<'_> {
         let changes = self.two("Sub", &now, &before);
         let changes = self.emit("Abs", PATH, vec![changes], vec![]);
         let largest = self.emit("ReduceMax", PATH, vec![changes], vec![int("keepdims", 0)]);
-        let goes_on = self.by("Greater", &largest, 0.0)?;
+        let has_changed = self.by("Greater", &largest, 0.0)?;
         let body = GraphProto {
             name: format!("{PATH}/rounds"),
             node: self.since(begun),
             input: vec![info(&round, DType::I64, &[]), info(&continues, DType::Bool, &[]), rows_of(&before, count)],
-            output: vec![info(&goes_on, DType::Bool, &[]), rows_of(&now, count)],
+            output: vec![info(&has_changed, DType::Bool, &[]), rows_of(&now, count)],
             ..GraphProto::default()
         };
         let most = self.scalar(count as f64, DType::I64)?;

@@ -1,6 +1,6 @@
 //! Whether a stop by a signal has enough time to save.
 //!
-//! Schedulers end a process some time after they asked it to end. A checkpoint that is not whole by then is lost, which the run can
+//! Schedulers end a process some time after they signal it to end. A checkpoint that is not whole by then is lost, which the run can
 //! know before: it has saved already.
 
 use super::Runner;

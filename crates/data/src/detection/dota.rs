@@ -95,7 +95,7 @@ pub(super) fn open(folder: &Path, part: Split, kind: LabelKind) -> Result<Detect
 fn marked(line: &str) -> Option<Result<(Vec<f64>, &str), String>> {
     let words: Vec<&str> = line.split_ascii_whitespace().collect();
     let is_about = |word: &&str| word.starts_with("imagesource:") || word.starts_with("gsd:");
-    if words.first().is_none_or(|word| is_about(word)) {
+    if words.first().is_none_or(is_about) {
         return None;
     }
     let (9 | 10, Some((numbers, [name, ..]))) = (words.len(), words.split_at_checked(8)) else {
